@@ -62,9 +62,17 @@ _KEPT_SNAPSHOT, _KEPT_CONFIG = "batchsched.Snapshot", "batchsched.SchedulerConfi
 
 
 def _preset(actions: str, *tiers: str, **options: Object) -> Object:
-    """Return a configuration of plugins by tiers, some with options."""
+    """Return a configuration of plugins by tiers, some with options.
+
+    Those that evict free whatever keeps a task from a node, as their schedulers do: ports, slots.
+    """
     plugins = ([{"name": each, **options.get(each, {})} for each in t.split(", ")] for t in tiers)
-    return {"actions": actions, "tiers": [{"plugins": each} for each in plugins]}
+    evicting = [each for each in actions.split(", ") if each in ("preempt", "reclaim")]
+    return {
+        "actions": actions,
+        "tiers": [{"plugins": each} for each in plugins],
+        "configurations": [{"name": e, "arguments": {"curable": True}} for e in evicting],
+    }
 
 
 # All obey what jobs and queues ask for: protection, devices and topology do nothing else.

@@ -179,15 +179,15 @@ def test_groups_of_1_35_are_named_by_workload_group_and_replica():
         },
     ],
 )
-def test_what_groups_ask_of_placement_is_a_caveat(spec):
+def test_what_groups_ask_of_placement_and_of_evictions_is_read(spec):
     objects = dumps.native_gang()
     objects[1]["spec"] |= spec
     dump = read_dump(objects)
     (facts,) = dump.facts.values()
-    assert [(c.code, c.consequence) for c in facts.caveats] == [
-        (NoticeCode.FIELD_IGNORED, "ignored: pods of the group may be evicted one by one"),
-    ]
-    assert only_job(dump).topology == TopologyRequest(required="rack")
+    assert facts.caveats == ()
+    job = only_job(dump)
+    assert (job.topology, job.evict_whole) == (TopologyRequest(required="rack"), True)
+    assert not only_job(read_dump(dumps.native_gang())).evict_whole
 
 
 # Volcano
@@ -764,7 +764,9 @@ def test_arguments_are_checked():
 
 
 def test_notices_name_all_objects():
-    pods = [dumps.pod(f"p{i}", scheduler="volcano", preemptionPolicy="Never") for i in range(8)]
+    pods = [
+        dumps.pod(f"p{i}", scheduler="volcano", topologySpreadConstraints=[{}]) for i in range(8)
+    ]
     (notice,) = read_dump(pods).notices
     assert notice.objects == tuple(f"team/p{i}" for i in range(8))
     assert notice.examples == notice.objects[:5]

@@ -59,19 +59,19 @@ def test_notices_are_added_to_the_list_that_is_given():
 
 
 def test_a_notice_counts_all_objects_and_names_the_first_five_in_order_of_name():
-    pods = [pod(f"p{i}", preemptionPolicy="Never") for i in range(7)]
+    pods = [pod(f"p{i}", topologySpreadConstraints=[{}]) for i in range(7)]
     random.Random(5).shuffle(pods)
     notice = only(read(*pods)[1])
     assert (notice.code, notice.kind, notice.field) == (
         NoticeCode.FIELD_IGNORED,
         "Pod",
-        "spec.preemptionPolicy",
+        "spec.topologySpreadConstraints",
     )
     assert notice.count == 7
     assert notice.examples == ("a/p0", "a/p1", "a/p2", "a/p3", "a/p4")
     assert str(notice) == (
-        "7 x Pod spec.preemptionPolicy: ignored: preempt and reclaim may evict for pods with the "
-        "policy Never (a/p0, a/p1, a/p2, a/p3, a/p4, ...)"
+        "7 x Pod spec.topologySpreadConstraints: ignored: pods are not spread over topology "
+        "domains (a/p0, a/p1, a/p2, a/p3, a/p4, ...)"
     )
 
 
@@ -115,7 +115,6 @@ CLIENTS_PVC = [{"name": "v", "persistent_volume_claim": {"claim_name": "c"}, "co
         ({"resourceClaims": [{"name": "gpu"}]}, "spec.resourceClaims"),
         ({"volumes": PVC}, "spec.volumes"),
         ({"volumes": CLIENTS_PVC}, "spec.volumes"),
-        ({"preemptionPolicy": "Never"}, "spec.preemptionPolicy"),
         (
             {"metadata": {"annotations": {"volcano.sh/preemptable": "false"}}},
             "metadata.annotations['volcano.sh/preemptable']",

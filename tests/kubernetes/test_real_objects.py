@@ -94,7 +94,6 @@ def test_notices_tell_all_that_is_not_honoured():
             1,
         ),
         (NoticeCode.NODE_MISSING, "Pod", "spec.nodeName", 1),
-        (NoticeCode.FIELD_IGNORED, "Pod", "spec.preemptionPolicy", 1),
         (NoticeCode.FIELD_IGNORED, "Pod", "spec.resourceClaims", 1),
         (NoticeCode.OTHER_SCHEDULER, "Pod", "spec.schedulerName", 1),
         (NoticeCode.FIELD_IGNORED, "Pod", "spec.topologySpreadConstraints", 5),

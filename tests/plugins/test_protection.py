@@ -290,3 +290,24 @@ def test_what_jobs_hold_is_counted_as_it_changes_within_a_cycle() -> None:
         queues=[Queue(name="q", deserved=CPUS[4])],
     )
     assert len(cycle(snapshot, config("allocate")).binds) == 3
+
+
+@pytest.mark.parametrize(("priority", "evicted"), [(5, 3), (0, 0)])
+def test_a_job_is_evicted_as_a_whole_by_more_important_ones_or_not_at_all(
+    priority: int, evicted: int
+) -> None:
+    low = evolve(running("low", 3, min_available=1), evict_whole=True)
+    high = job("high", "1C1G", priority=priority)
+    snapshot = cluster([node("n1", "3C9G")], low, high)
+    assert len(cycle(snapshot, config("preempt")).evictions) == evicted
+    # Without it, one of its tasks that it does not need is enough, also for an equal job.
+    partly = evolve(snapshot, jobs=[evolve(low, evict_whole=False), high])
+    assert len(cycle(partly, config("preempt")).evictions) <= 1
+
+
+def test_for_a_job_that_does_not_preempt_nobody_is_evicted() -> None:
+    high = job("high", "1C1G", priority=9)
+    snapshot = cluster([node("n1", "1C9G")], running("low", 1), high)
+    assert len(cycle(snapshot, config("preempt")).evictions) == 1
+    shy = evolve(snapshot, jobs=[running("low", 1), evolve(high, preempts=False)])
+    assert cycle(shy, config("preempt")).evictions == ()

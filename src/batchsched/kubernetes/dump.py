@@ -256,6 +256,10 @@ class ObjectsReader:
         )
         self._systems = set[str]() if only is not None else self._find_systems()
         self._kube_places = not self._systems.isdisjoint(("kubernetes", "coscheduling", "kueue"))
+        # Whose pods the kube-scheduler alone places, it also preempts.
+        self._kube_preempts = "kubernetes" in self._systems and self._systems.isdisjoint(
+            ("kai", "kueue", "volcano")
+        )
         self._controlled = ControlledPods(objects, leader_worker_sets=leader_worker_sets)
 
     def snapshot(self, *, strict: bool = False) -> tuple[Snapshot, tuple[Notice, ...]]:
@@ -501,9 +505,10 @@ class ObjectsReader:
             system = api.BATCH_SCHEDULERS.get(name, "kubernetes")
         elif api.QUEUE_LABEL in pod.task.labels:
             system = "kueue"
-        elif status in WAITING and (
-            (self._kube_places and name in api.KUBE_SCHEDULER) or pod.object.is_submitted
-        ):
+        elif (
+            status in WAITING
+            and ((self._kube_places and name in api.KUBE_SCHEDULER) or pod.object.is_submitted)
+        ) or self._may_be_preempted(pod):
             system = "kubernetes"
         else:
             return None
@@ -515,6 +520,11 @@ class ObjectsReader:
         if name == api.KAI_SCHEDULER and status in WAITING and self._only is None:
             draft.holds.append(Hold(HoldKind.GROUP_MISSING, api.KAI_GROUP, _NO_KAI_GROUP))
         return draft
+
+    def _may_be_preempted(self, pod: Pod) -> bool:
+        """Return whether a pod of no group runs that the kube-scheduler might preempt."""
+        is_running = pod.task.status.holds and pod.scheduler_name in api.KUBE_SCHEDULER
+        return self._kube_preempts and is_running and not of_its_node(pod, pod.task).is_on_each_node
 
     def _is_task(self, pod: Pod, draft: JobDraft) -> bool:
         """Return whether a pod is a task of its job: those that run without their group are not."""
@@ -707,10 +717,8 @@ class ObjectsReader:
         found = {name for name, queue in queues.items() if _counts_pods(queue)}
         below = {name for name, given in self._queue_objects.items() if given.kind == "Queue"}
         for name in below - found if found else ():
-            above: str | None = name
-            while above is not None and above not in found:
-                above = queues[above].parent if above in queues else None
-            found |= set() if above is None else {name}
+            if any(_counts_pods(above) for above in _path_of(name, queues)):
+                found.add(name)
         return found
 
     def _with_pods(self, nodes: Sequence[NodeInfo], jobs: Iterable[JobInfo]) -> list[NodeInfo]:
@@ -785,6 +793,12 @@ class ObjectsReader:
                 yield f"there are no {kind}s of {group}: none are in the dump"
         if not self._reading.theirs:
             yield "admission is decided here: what Volcano and Kueue have not admitted may start"
+
+
+def _path_of(name: str | None, queues: Mapping[str, Queue]) -> Iterator[Queue]:
+    while name is not None and name in queues:
+        yield queues[name]
+        name = queues[name].parent
 
 
 def _counts_pods(queue: Queue) -> bool:

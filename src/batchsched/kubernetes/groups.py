@@ -10,7 +10,13 @@ from batchsched.causes import HoldKind
 from batchsched.kubernetes import api
 from batchsched.kubernetes.dump_objects import DumpObjects
 from batchsched.kubernetes.job_drafts import JobDraft, Template
-from batchsched.kubernetes.objects import KubernetesObject, Reader, annotation, whole_number
+from batchsched.kubernetes.objects import (
+    KubernetesObject,
+    Reader,
+    annotation,
+    look_up,
+    whole_number,
+)
 from batchsched.kubernetes.pods import Pod, PriorityClasses, requiring
 from batchsched.kubernetes.unsupported import note_unsupported
 from batchsched.model.cluster import Hold, NodeInfo, Preemptible, TaskGroup, TaskStatus
@@ -89,7 +95,6 @@ class NativeGroups:
                 taken.add((top, role))
                 role_of[name] = role
         for given in (*composites.values(), *groups):
-            note_unsupported(given, f"{given.kind} (Kubernetes)")
             name, above, is_leaf = given.full_name, _above(given), given.kind == "PodGroup"
             top = tops.get(above, Hold(HoldKind.GROUP_MISSING, above.partition("/")[2]))
             if name in trees and not is_leaf:
@@ -101,6 +106,7 @@ class NativeGroups:
                 )
                 draft.groups = (*draft.groups, group)
                 draft.objects.append(given)
+                draft.evict_whole = draft.evict_whole or _is_one_unit(given)
                 self._of_group[name] = draft, role
             elif is_leaf:
                 draft = self._new(given)
@@ -117,6 +123,7 @@ class NativeGroups:
         else:
             draft.priority = self._priorities.of(given, spec.text("priorityClassName"), 0)
         draft.topology = _topology(given)
+        draft.evict_whole = _is_one_unit(given)
         self.drafts.append(draft)
         return draft
 
@@ -185,6 +192,12 @@ def _least_of(policy: Reader, key: str) -> int:
     """Return the minimum of a policy: that of a gang, or 1 for a basic one."""
     gang = policy.optional_child("gang")
     return 1 if gang is None else gang.integer(key, default=1, least=0)
+
+
+def _is_one_unit(given: KubernetesObject) -> bool:
+    """Return whether the pods of a group are evicted together or not at all."""
+    mode = given.spec.get("disruptionMode")  # in 1.36 a name, in 1.37 a mapping
+    return mode in ("all", "PodGroup") or look_up(mode, "all") is not None
 
 
 def _topology(given: KubernetesObject) -> TopologyRequest | None:

@@ -76,6 +76,7 @@ class JobDraft:
     priority: int | None = None
     """None: the highest of its pods."""
     preemptible: Preemptible = Preemptible.ALWAYS
+    evict_whole: bool = False
     queue: str = ""
     """Empty: the default queue."""
     local_queue: str = ""
@@ -202,6 +203,8 @@ class JobDraft:
             min_groups=self.min_groups,
             priority=priority,
             preemptible=self.preemptible,
+            preempts=self.system == "kai" or not any(map(_never_preempts, self.own)),
+            evict_whole=self.evict_whole,
             creation_time=min(created, default=0.0),
         )
         main = self.main
@@ -215,6 +218,12 @@ class JobDraft:
                 (pod.object, pod.task) for pod in waiting if pod.task.status is TaskStatus.PENDING
             ),
         )
+
+
+def _never_preempts(given: KubernetesObject) -> bool:
+    """Return whether nobody is to be evicted for a pod or a group; KAI Scheduler does not ask."""
+    spec = look_up(given.reader.content, "spec")
+    return look_up(spec, "preemptionPolicy") == "Never"
 
 
 def with_tasks(group: JobInfo, tasks: Sequence[TaskInfo]) -> JobInfo:

@@ -161,13 +161,13 @@ def read_objects(
 
     >>> pod = {
     ...     "metadata": {"name": "p", "namespace": "team"},
-    ...     "spec": {"schedulerName": "kube-batch", "preemptionPolicy": "Never"},
+    ...     "spec": {"schedulerName": "kube-batch", "topologySpreadConstraints": [{}]},
     ... }
     >>> snapshot, notices = read_objects(nodes=[], pods=[pod])
     >>> for notice in notices:
     ...     print(notice)
-    1 x Pod spec.preemptionPolicy: ignored: preempt and reclaim may evict for pods with the \
-policy Never (team/p)
+    1 x Pod spec.topologySpreadConstraints: ignored: pods are not spread over topology domains \
+(team/p)
     """
     reading = Reading()
     problems = [

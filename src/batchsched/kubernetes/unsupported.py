@@ -54,20 +54,6 @@ _OF_ALL = {
     },
 }
 """Annotations of pods and groups."""
-_OF_KUBERNETES = _Unsupported(
-    "spec",
-    {
-        "preemptionPolicy": "preempt and reclaim may evict for groups with the policy Never",
-        "disruptionMode": "pods of the group may be evicted one by one",
-    },
-    {
-        "preemptionPolicy": lambda value: value == "Never",
-        # In 1.36 a name, in 1.37 a mapping.
-        "disruptionMode": lambda value: (
-            value in ("all", "PodGroup") or look_up(value, "all") is not None
-        ),
-    },
-)
 _UNSUPPORTED: Mapping[str, tuple[_Unsupported, ...]] = {
     "Pod": (
         _Unsupported(
@@ -75,9 +61,8 @@ _UNSUPPORTED: Mapping[str, tuple[_Unsupported, ...]] = {
             {
                 "topologySpreadConstraints": "pods are not spread over topology domains",
                 "volumes": "pods may be placed on nodes that cannot mount their volumes",
-                "preemptionPolicy": "preempt and reclaim may evict for pods with the policy Never",
             },
-            {"volumes": _has_placed_volume, "preemptionPolicy": lambda value: value == "Never"},
+            {"volumes": _has_placed_volume},
         ),
         _Unsupported(
             "metadata.annotations",
@@ -85,8 +70,6 @@ _UNSUPPORTED: Mapping[str, tuple[_Unsupported, ...]] = {
         ),
     ),
     "PodGroup": (_Unsupported("metadata.annotations", _OF_ALL),),
-    "PodGroup (Kubernetes)": (_OF_KUBERNETES,),
-    "CompositePodGroup (Kubernetes)": (_OF_KUBERNETES,),
     "PodGroup (KAI Scheduler)": (
         _Unsupported(
             "spec",

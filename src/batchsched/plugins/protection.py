@@ -5,6 +5,8 @@ jobs of a queue together stay within what the queue, and each queue above it, de
 never be taken back is not lent. A queue that does not say what it deserves sets them no such limit.
 A job that has run for less than the minimum runtime of its queue keeps what it needs, for now; what
 it has beyond that may go.
+
+As in Kubernetes, a job may also be evicted together or not at all, or evict nobody itself.
 """
 
 from __future__ import annotations
@@ -27,6 +29,7 @@ from batchsched.state.vectors import Vector, minus, plus, total_of
 
 _NOTHING = Resource()
 _NOT_PREEMPTIBLE = "not preemptible"
+_AS_A_WHOLE = "evicted as a whole only, for jobs of higher priority"
 _YOUNG = "of a job younger than the minimum runtime of its queue"
 
 
@@ -52,7 +55,15 @@ class ProtectionPlugin:
 
 
 def _any_to_keep(jobs: Iterable[JobState]) -> bool:
-    return bool([job for job in jobs if job.info.preemptible is Preemptible.NEVER])
+    return bool(
+        [
+            job
+            for job in jobs
+            if job.info.preemptible is Preemptible.NEVER
+            or not job.info.preempts
+            or job.info.evict_whole
+        ]
+    )
 
 
 class _Protection:
@@ -65,7 +76,7 @@ class _Protection:
         self._held: dict[str, Vector] = {}
         """What the jobs of leaves hold that are not preemptible, as far as it was asked for."""
         queues = self._tree.queues
-        keeps_any = any(job.info.preemptible is Preemptible.NEVER for job in view.jobs.values())
+        keeps_any = _any_to_keep(view.jobs.values())
         self._keeps_any = keeps_any
         # An extension point that is None is none: most clusters have nothing to protect.
         has_times = any(queue.preempt_min_runtime for queue in queues)
@@ -75,14 +86,16 @@ class _Protection:
         self.allocatable = self._allocatable if keeps_any else None
         self.on_allocate = self._on_allocate if keeps_any else None
         self.on_deallocate = self._on_deallocate if keeps_any else None
+        self.may_claim = self._may_claim if keeps_any else None
 
     def resume(self, changes: Changes, /) -> bool:
         self._held.clear()
-        return self._keeps_any or not any(
-            job.info.preemptible is Preemptible.NEVER for job in changes.jobs
-        )
+        return self._keeps_any or not _any_to_keep(changes.jobs)
 
-    # Who may be evicted
+    # Who may evict, and be evicted
+
+    def _may_claim(self, job: JobState, /) -> bool:
+        return job.info.preempts
 
     def _preemptable(
         self, claimant: TaskState, candidates: Sequence[TaskState], /
@@ -110,10 +123,21 @@ class _Protection:
                 may_spare = job.groups is None and spared[job.uid] <= (
                     job.ready_count - job.min_available
                 )
-                verdicts.append(Verdict.ALONE if may_spare else Verdict.NOT_NOW)
+                may_go = may_spare and not job.info.evict_whole
+                verdicts.append(Verdict.ALONE if may_go else Verdict.NOT_NOW)
+            elif job.info.evict_whole:
+                may_go = self._may_go_whole(claimant, job, reclaims=reclaims)
+                verdicts.append(Verdict.WITH_JOB if may_go else Verdict.PROTECTED)
             else:
                 verdicts.append(Verdict.NO_SAY)
         return verdicts
+
+    @staticmethod
+    def _may_go_whole(claimant: TaskState, job: JobState, *, reclaims: bool) -> bool:
+        # Otherwise two equal jobs could evict each other in turn.
+        return reclaims or (
+            claimant.job is not None and claimant.job.info.priority > job.info.priority
+        )
 
     def _is_young(self, job: JobState, claimant: TaskState, *, reclaims: bool) -> bool:
         end = self._end(job, claimant, reclaims=reclaims)
@@ -165,15 +189,21 @@ class _Protection:
     def hints(self) -> EvictionHints:
         return EvictionHints(claimant_key=self.claimant_key)
 
-    def claimant_key(self, claimant: TaskState, /) -> str | None:
-        queue = None if claimant.job is None else claimant.job.queue
-        return None if queue is None else queue.name
+    def claimant_key(self, claimant: TaskState, /) -> tuple[str, int] | None:
+        job = claimant.job
+        return None if job is None or job.queue is None else (job.queue.name, job.info.priority)
 
     def verdict_reasons(
         self, _claimant: TaskState, candidates: Sequence[TaskState], verdict: Verdict, /
     ) -> Sequence[str]:
-        text = _NOT_PREEMPTIBLE if verdict is Verdict.PROTECTED else _YOUNG
-        return [text] * len(candidates)
+        if verdict is not Verdict.PROTECTED:
+            return [_YOUNG] * len(candidates)
+        return [
+            _AS_A_WHOLE
+            if job is not None and job.info.preemptible is not Preemptible.NEVER
+            else _NOT_PREEMPTIBLE
+            for job in (candidate.job for candidate in candidates)
+        ]
 
     # What a queue may have
 

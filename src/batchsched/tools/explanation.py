@@ -465,13 +465,15 @@ def explain(
     standing, owner = told_of.of(job), told_of.owner(job)
     trials = Trials(snapshot, config, registry)
     admits = trials.kept_out.get(job.uid, "")
-    follows, places, waits = "", tuple[str, ...](), ""
+    follows, places, waits, is_by_pods = "", tuple[str, ...](), "", False
     if admits:  # what is told of queues and nodes is how it would be with the queues admitting it
         waits = admission_waits(job, snapshot.now)
+        by_quota = trials
         trials, anew = _once_let_in(trials, job, told_of, facts, registry)
+        is_by_pods = trials is not by_quota
         snapshot, result = trials.snapshot, trials.now
         job = snapshot.job(job.uid)
-        follows = _if_admitted(anew, standing, admits, job)
+        follows = _if_admitted(anew, standing, admits, job, by_pods=is_by_pods)
         own = {task.uid for task in job.tasks}
         starts = (each.node_name for each in result.binds if each.task_uid in own)
         promises = (*result.pipelined, *result.conditional)
@@ -521,7 +523,7 @@ def explain(
             groups=_groups(state),
             nodes=len(snapshot.nodes),
         )
-        if task is None or (admits and anew.state is JobStatus.STARTS):
+        if task is None or is_by_pods:
             return explanation
         wanted = frozenset(each.uid for each in named or left)
         fits: Sequence[NodeFit] = ()
@@ -601,11 +603,13 @@ def _one_by_one(snapshot: Snapshot, job: JobInfo) -> Snapshot:
     return evolve(snapshot, jobs=jobs)
 
 
-def _if_admitted(anew: JobStanding, standing: JobStanding, admits: str, job: JobInfo) -> str:
+def _if_admitted(
+    anew: JobStanding, standing: JobStanding, admits: str, job: JobInfo, *, by_pods: bool
+) -> str:
     """Return what follows if a controller admits a job as the queues here allow."""
     where = anew.text.partition(": ")[2]
     waiting = sum(task.status.to_place for task in job.tasks)
-    if anew.state is JobStatus.STARTS and anew.starting < waiting:
+    if by_pods:
         text = (
             f"it would be admitted if {admits} decides as here, which asks its quota and not the "
         )
