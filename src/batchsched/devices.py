@@ -549,8 +549,21 @@ def _accepts(
         return bool(selector(device))
     except Exception as error:
         path = f"claims[{claim.name!r}].requests[{request.name!r}].select[{at}]"
-        problem = f"raised {shown_problem(error)} for device {'/'.join(device.key)!r}"
-        raise SnapshotError.at(path, problem) from error
+        raise SnapshotError.at(path, _raised(error, device)) from error
+
+
+def _raised(error: Exception, device: Device) -> str:
+    return f"raised {shown_problem(error)} for device {'/'.join(device.key)!r}"
+
+
+def problem_of_selector(selector: Callable[[Device], bool], devices: Iterable[Device]) -> str:
+    """Return what is wrong with a selector: it raises for a device; empty: for none of them."""
+    for device in devices:
+        try:
+            bool(selector(device))
+        except Exception as error:
+            return _raised(error, device)
+    return ""
 
 
 def amounts_of(request: DeviceRequest, device: Device) -> Mapping[str, int] | None:

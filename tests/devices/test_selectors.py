@@ -3,11 +3,24 @@
 from __future__ import annotations
 
 import pytest
+from attrs import evolve
 from hypothesis import given
 from hypothesis import strategies as st
 
-from batchsched.devices import Device, Version, read_selector
+from batchsched import (
+    JobInfo,
+    NodeInfo,
+    Queue,
+    Resource,
+    Scheduler,
+    SchedulerConfig,
+    Snapshot,
+    SnapshotError,
+    TaskInfo,
+)
+from batchsched.devices import Device, DeviceClaim, DeviceRequest, Version, read_selector
 from batchsched.errors import ArgumentError
+from batchsched.live import Cluster, JobArrived, JobRemoved
 
 GPU = Device(
     name="gpu-0",
@@ -121,3 +134,51 @@ def test_versions_are_ordered_as_semantic_versioning_says():
     for wrong in ("1.0", "v1.0.0", "01.0.0", "1.0.0-01", "1.0.0-", "1.0.0+", "1.0.0" + "0" * 99):
         with pytest.raises(ArgumentError, match="expected a semantic version"):
             Version(wrong)
+
+
+def test_selectors_that_raise_are_errors_of_the_snapshot_told_at_once() -> None:
+    def wrong(_device: Device) -> bool:
+        raise KeyError("model")
+
+    def wrong_too(_device: Device) -> bool:
+        raise ValueError("no")
+
+    def asking(name: str, *requests: DeviceRequest) -> JobInfo:
+        asks = TaskInfo(uid=f"{name}-0", name=f"{name}-0", resreq=Resource(milli_cpu=1))
+        asks = evolve(asks, claims=[DeviceClaim(name="c", requests=requests)])
+        return JobInfo(name=name, queue="q", min_available=1, tasks=[asks])
+
+    sound = DeviceRequest(name="s", select=("true", lambda _device: True))
+    other = DeviceRequest(
+        name="o", alternatives=[sound, DeviceRequest(name="w", select=(wrong_too,))]
+    )
+    jobs = [
+        asking("a", sound),
+        asking("b", sound, DeviceRequest(name="r", select=("true", wrong))),
+        asking("c", DeviceRequest(name="r", select=(wrong,)), other),
+    ]
+    nodes = [NodeInfo(name="n", allocatable=Resource(milli_cpu=9), devices=[Device(name="g")])]
+    snapshot = Snapshot(nodes=nodes, queues=[Queue(name="q")], jobs=jobs)
+    told = {
+        "tasks['b-0'].claims['c'].requests['r'].select[1]": (
+            "raised KeyError: 'model' for device '//g'"
+        ),
+        "tasks['c-0'].claims['c'].requests['o'].alternatives['w'].select[0]": (
+            "raised ValueError: no for device '//g'"
+        ),
+    }
+    config = SchedulerConfig.from_mapping(
+        {"actions": "allocate", "tiers": [{"plugins": ["gang", "predicates", "devices"]}]}
+    )
+    for plain in (False, True):
+        with pytest.raises(SnapshotError) as error:
+            Scheduler(config, plain=plain).schedule(snapshot)
+        assert {fault.path: fault.message for fault in error.value.faults} == told
+    living = Cluster(evolve(snapshot, jobs=jobs[:1]))
+    attached = Scheduler(config).attach(living)
+    assert len(attached.schedule().binds) == 1
+    living.apply(JobArrived(jobs[1]))
+    with pytest.raises(SnapshotError, match=r"tasks\['b-0'\]") as error:
+        attached.schedule()
+    living.apply(JobRemoved(jobs[1].uid))
+    assert len(attached.schedule().binds) == 1

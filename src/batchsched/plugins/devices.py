@@ -58,6 +58,7 @@ class _Devices:
         self.second_try = self._second_try if self._has_gangs and plugin.undo else None
 
     def resume(self, changes: Changes, /) -> bool:
+        self._books.check_selectors(changes.tasks)
         self._books.resume()
         return not (
             changes.nodes

@@ -13,7 +13,7 @@ from functools import partial
 from itertools import combinations
 from typing import Any, Protocol, TypeVar
 
-from batchsched.errors import PluginError, plugin_error, problem_of
+from batchsched.errors import PluginError, SnapshotError, plugin_error, problem_of
 from batchsched.model.reasons import JobCondition, Unfit, not_reclaimable
 from batchsched.model.result import QueueOutcome
 from batchsched.model.validation.values import shown
@@ -192,6 +192,8 @@ class PluginSet:
             try:
                 if resume is not None and resume(changes) is True:
                     continue
+            except SnapshotError:  # what it is given is wrong, not the plugin
+                raise
             except Exception as error:
                 raise plugin_error(configured.name, "resume", error) from error
             opened = self.opened[position] = open_plugin(configured, view)

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple, TypeVar, cast
 
 from attrs import fields
 
-from batchsched.errors import PluginError, plugin_error
+from batchsched.errors import PluginError, SnapshotError, plugin_error
 from batchsched.model.reasons import JobCondition, Unfit
 from batchsched.model.result import QueueOutcome
 from batchsched.model.texts import similar_name
@@ -480,6 +480,8 @@ def open_plugin(configured: ConfiguredPlugin, view: SessionView) -> OpenedPlugin
     name = configured.name
     try:
         opened = configured.plugin.open(view)
+    except SnapshotError:  # what it is given is wrong, not the plugin
+        raise
     except Exception as error:
         raise plugin_error(name, "open", error) from error
     enabled = points_of(name, opened) - configured.disabled

@@ -22,8 +22,10 @@ from batchsched.devices import (
     TooManyTries,
     candidate_of,
     has_left,
+    problem_of_selector,
     shown_selectors,
 )
+from batchsched.errors import Fault, SnapshotError
 from batchsched.model.devices import Device, DeviceClaim, DevicePick, DeviceRequest
 from batchsched.model.reasons import DevicesRefused, Unfit
 from batchsched.model.validation.devices import MOST_DEVICES
@@ -150,6 +152,8 @@ class DeviceBooks:
         self._claims: dict[str, tuple[tuple[DeviceClaim, ...], int, bool]] = {}
         """The claims of tasks by UID, their number, and whether they may read names."""
         self._claim_kinds: dict[tuple[DeviceClaim, ...], int] = {}
+        self._selectors: set[Callable[[Device], bool]] = set()
+        """The selectors that are functions and were tried on all devices."""
         self._forget()
 
     def _forget(self) -> None:
@@ -220,6 +224,8 @@ class DeviceBooks:
         O(devices), and a search for each such task.
         """
         self._forget()
+        self._selectors.clear()
+        self.check_selectors(self._ledger.claiming.values())
         self.has_unknown = any(map(is_unknown, self._ledger.claiming.values()))
         order, self.order = self.order, "tight"
         for uid, task in sorted(self._ledger.claiming.items()):
@@ -230,6 +236,33 @@ class DeviceBooks:
                     self._assumed[uid] = task.node, found
                     self._of_slot.pop(task.node.slot, None)
         self.order = order
+
+    def check_selectors(self, tasks: Iterable[TaskState]) -> None:
+        """Try selectors of tasks that are functions on all devices, each once; texts never raise.
+
+        O(devices) for each new selector.
+
+        Raises:
+            SnapshotError: selectors that raise, each with its first task, claim and request.
+
+        """
+        found: dict[Callable[[Device], bool], str] = {}
+        for task in tasks:
+            for path, selector in _functions_of(task):
+                if selector not in self._selectors:
+                    found[selector] = min(path, found.get(selector, path))
+        if found:
+            devices = list(self._all_devices())
+            tried = [(path, problem_of_selector(each, devices)) for each, path in found.items()]
+            faults = [Fault(path, problem) for path, problem in tried if problem]
+            if faults:
+                raise SnapshotError(faults)
+            self._selectors |= found.keys()
+
+    def _all_devices(self) -> Iterator[Device]:
+        yield from self._common.values()
+        for node in self._ledger.nodes:
+            yield from node.info.devices
 
     @property
     def has_devices(self) -> bool:
@@ -520,10 +553,7 @@ class DeviceBooks:
         number = self._number_of(task)[0]
         found = self._scarcity.get(number)
         if found is None:
-            devices = [
-                *self._common.values(),
-                *(device for node in self._ledger.nodes for device in node.info.devices),
-            ]
+            devices = list(self._all_devices())
             found = self._scarcity[number] = min(
                 sum(
                     candidate_of(claim, each, device).refusal is not Refusal.NOT_SELECTED
@@ -552,6 +582,18 @@ def _distinct(there: NodeDevices, at: Sequence[int]) -> list[Holdings]:
         if not any(view is other for other in views):
             views.append(view)
     return views
+
+
+def _functions_of(task: TaskState) -> Iterator[tuple[str, Callable[[Device], bool]]]:
+    """Yield the selectors of a task that are functions, with their paths."""
+    for claim in task.info.claims:
+        for request in claim.requests:
+            path = f"tasks[{task.uid!r}].claims[{claim.name!r}].requests[{request.name!r}]"
+            options = [(f"{path}.alternatives[{a.name!r}]", a) for a in request.alternatives]
+            for where, each in ((path, request), *options):
+                for at, selector in enumerate(each.select):
+                    if not isinstance(selector, str):
+                        yield f"{where}.select[{at}]", selector
 
 
 def is_unknown(task: TaskState) -> bool:
