@@ -20,7 +20,7 @@ from tests.reference.plugins import (
     ready_count,
     waiting_count,
 )
-from tests.reference.queue_shares import UNIT, DemandedTree
+from tests.reference.queue_shares import DemandedTree
 from tests.reference.state import State
 from tests.reference.units import CORE, REPLICA, SURPLUS, Unit, units_of
 
@@ -124,25 +124,12 @@ class Capacity(Plugin):
                 d,
                 requests={name: held[name] + more[name][d] for name in held},
                 allocated=held,
-                is_whole=self._is_whole(d),
+                is_whole=d not in ("cpu", "memory"),
             )
             total = total_of_dimension(self._state, self.leaves(), d)
             self._total[d] = total
             self.share[d] = tree.fair_shares(total)
             self.nominal[d] = {name: tree.nominal_share(name, total) for name in self._queues}
-
-    def _is_whole(self, dimension: str) -> bool:
-        """Return whether there are only whole units of a scalar."""
-        if dimension in ("cpu", "memory"):
-            return False
-        amounts = [node.allocatable.get(dimension) for node in self._state.snapshot.nodes]
-        amounts += [task.resreq.get(dimension) for task in self._state.tasks.values()]
-        for queue in self._queues.values():
-            for given in (queue.guarantee, queue.deserved, queue.limit):
-                amount = None if given is None else given.get(dimension)
-                if amount is not None:
-                    amounts.append(amount)
-        return all(amount % UNIT == 0 for amount in amounts)
 
     # What queues are, and hold.
 

@@ -19,8 +19,9 @@ def reference_fill(
 ) -> tuple[list[int], int]:
     """Raise one level for all until everything is dealt out; return the shares and the rest.
 
-    With `is_whole`, shares are multiples of `UNIT`, and what rounding leaves is dealt too, one
-    unit each: the largest rest first, the first of equals.
+    With `is_whole`, who is below its cap gets multiples of `UNIT`, and what rounding leaves is
+    dealt too, one unit each as far as the caps go, then what is left of one: the largest rest
+    first, the first of equals.
     """
     takers = [n for n, weight in enumerate(weights) if weight > 0]
     # Raise the level until the next taker reaches its cap, or nothing is left.
@@ -43,11 +44,12 @@ def reference_fill(
     ]
     if not is_whole:
         return [floor(share) for share in exact], 0
-    shares = [floor(share / UNIT) * UNIT for share in exact]
-    below = [n for n in takers if shares[n] < caps[n]]
-    by_rest = sorted(below, key=lambda n: shares[n] - exact[n])
-    for n in by_rest[: (amount - sum(shares)) // UNIT]:
-        shares[n] += UNIT
+    below = [n for n in takers if exact[n] < caps[n]]
+    shares = [
+        floor(share / UNIT) * UNIT if n in below else floor(share) for n, share in enumerate(exact)
+    ]
+    for n in sorted(below, key=lambda n: shares[n] - exact[n]):
+        shares[n] += min(UNIT, caps[n] - shares[n], amount - sum(shares))
     return shares, 0
 
 

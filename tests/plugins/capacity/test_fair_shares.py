@@ -17,6 +17,7 @@ from tests.reference.queue_shares import DemandedTree
 from batchsched import Queue, QueueStatus, Resource, ResourceLimit
 from batchsched.plugin.queues import QueueTree
 from batchsched.plugins.capacity.accounts import (
+    WHOLE,
     Entitlements,
     demands,
     effective_guarantees,
@@ -24,7 +25,6 @@ from batchsched.plugins.capacity.accounts import (
     fair_shares,
     nominal_shares,
 )
-from batchsched.plugins.capacity.supply import WHOLE
 from batchsched.testing import queue_trees
 
 

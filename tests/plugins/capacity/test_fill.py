@@ -71,6 +71,43 @@ def test_whole_devices_are_dealt_out_to_the_last_within_one_of_the_exact_parts(
     assert left == 1000 * amount - sum(parts)
 
 
+@pytest.mark.parametrize(
+    ("amount", "caps", "weights", "expected"),
+    [
+        (4000, [2000, 2000, 1000], [3, 1, 1], [2000, 1000, 1000]),
+        (4000, [2000, 2000, 500], [3, 1, 1], [2000, 1500, 500]),
+        (4500, [9000, 9000, 9000], [1, 1, 1], [2000, 1500, 1000]),  # the rest goes to the next
+        (2500, [1200, 9000, 9000], [1, 1, 1], [1000, 1000, 500]),
+        (4700, [1600, 9000, 9000], [1, 1, 1], [1600, 2000, 1100]),
+        (300, [100, 900], [1, 1], [100, 200]),
+    ],
+)
+def test_parts_of_devices_are_for_those_who_ask_for_them_and_the_others_get_whole_ones(
+    amount: int, caps: list[int], weights: list[int], expected: list[int]
+) -> None:
+    assert fill(amount, caps, weights, 1000) == (expected, 0)
+    assert reference_fill(amount, caps, weights, is_whole=True) == (expected, 0)
+
+
+@given(
+    st.integers(0, 6000), st.lists(st.tuples(st.integers(0, 6000), st.integers(0, 9)), max_size=8)
+)
+def test_parts_of_devices_as_the_reference_deals_them(
+    amount: int, items: list[tuple[int, int]]
+) -> None:
+    caps, weights = [cap for cap, _ in items], [weight for _, weight in items]
+    parts, left = fill(amount, caps, weights, 1000)
+    assert (parts, left) == reference_fill(amount, caps, weights, is_whole=True)
+    exact, _ = fill(10**6 * amount, [10**6 * cap for cap in caps], weights)
+    for part, near, cap in zip(parts, exact, caps, strict=True):
+        assert 0 <= part <= cap
+        assert abs(10**6 * part - near) < 10**9  # within one device
+    wanted = sum(cap for cap, weight in zip(caps, weights, strict=True) if weight)
+    assert sum(parts) == min(amount, wanted)
+    assert left == amount - sum(parts)
+    assert sum(part % 1000 != 0 and part < cap for part, cap in zip(parts, caps, strict=True)) <= 1
+
+
 @given(AMOUNTS, ITEMS)
 def test_whole_devices_as_the_reference_deals_them(
     amount: int, items: list[tuple[int, int]]

@@ -14,16 +14,13 @@ from batchsched import (
     JobInfo,
     NodeInfo,
     Queue,
-    Resource,
-    ResourceLimit,
     Session,
     Snapshot,
     TaskInfo,
     TaskStatus,
 )
 from batchsched.plugin import SessionView
-from batchsched.plugin.queues import QueueTree
-from batchsched.plugins.capacity.supply import RememberedSupply, Supply, WholeDevices
+from batchsched.plugins.capacity.supply import RememberedSupply, Supply
 from batchsched.testing import snapshots
 
 GPU = "gpu"
@@ -126,41 +123,6 @@ def test_what_is_remembered_is_what_the_definition_says(snapshot: Snapshot, seed
             if random.random() < 0.7:
                 statement.commit()
     assert supplies.remembered.ceiling() == supplies.plain.ceiling()
-
-
-WHOLE_WORLD = (
-    Queue(name="a", guarantee=amount(0, 1), deserved=amount(0, 2), limit=ResourceLimit()),
-    job("a", "whole", gpus=1, size=0.5),
-    node("n1", 4, 4),
-)
-
-
-class TestWholeDevices:
-    def units(
-        self, queue: Queue, of_job: JobInfo, of_node: NodeInfo, *others: TaskInfo
-    ) -> list[int]:
-        snapshot = Snapshot(nodes=[of_node], queues=[queue], jobs=[of_job], other_tasks=others)
-        view = session_with_supplies(snapshot)[1].view
-        return list(WholeDevices(view, QueueTree(snapshot.queues)).units())
-
-    def test_devices_are_shared_out_whole_but_never_cpu_and_memory(self) -> None:
-        assert self.units(*WHOLE_WORLD) == [1, 1, 1000]
-
-    def test_half_a_device_anywhere_makes_thousandths_of_all(self) -> None:
-        queue, of_job, of_node = WHOLE_WORLD
-        half = Resource(scalars={GPU: 500})
-        other = TaskInfo(uid="o", name="o", resreq=half)
-        limit = ResourceLimit(scalars={GPU: 2500})
-        assert self.units(queue, evolve(of_job, tasks=[other]), of_node) == [1, 1, 1]
-        assert self.units(queue, of_job, of_node, other) == [1, 1, 1]
-        assert self.units(queue, of_job, evolve(of_node, allocatable=half)) == [1, 1, 1]
-        for granted in ({"guarantee": half}, {"deserved": half}, {"limit": limit}):
-            assert self.units(evolve(queue, **granted), of_job, of_node) == [1, 1, 1]
-
-    def test_what_a_task_needs_to_start_does_not_count(self) -> None:
-        queue, of_job, of_node = WHOLE_WORLD
-        task = evolve(of_job.tasks[0], init_resreq=amount(0.5, 1.5))
-        assert self.units(queue, evolve(of_job, tasks=[task]), of_node) == [1, 1, 1000]
 
 
 def test_tasks_of_which_nothing_is_known_stay() -> None:

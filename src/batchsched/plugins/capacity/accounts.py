@@ -26,6 +26,13 @@ from batchsched.state.needs import Need
 from batchsched.state.records import JobState, TaskState
 from batchsched.state.vectors import Vector, plus
 
+WHOLE = 1000
+"""The amount of one device, in the unit of a `Resource`."""
+DIVISIBLE = frozenset({"cpu", "memory"})
+"""The dimensions that are divided among queues exactly. Of all others, weights divide whole units:
+parts of devices are of use only to those who ask for parts.
+"""
+
 
 class Entitlements:
     """The guarantees, deserved amounts and limits of the queues of a tree, in one dimension.
@@ -177,8 +184,8 @@ def fair_shares(
         deserved: what each deserves; None: everything that its parent has.
         weights: returns the weights by which siblings, by position, share the surplus. None:
             their own weights.
-        unit: the unit in which shares are dealt, of which all amounts are multiples. Above 1, what
-            rounding leaves is dealt too; among equal rests, to the older queue, then by name.
+        unit: the unit in which shares are dealt; see `fill`. Above 1, what rounding leaves is dealt
+            too; among equal rests, to the older queue, then by name.
 
     O(queues log queues).
 
@@ -241,15 +248,16 @@ def fill(
     There is one level for all: each gets ``level * weight``, rounded down, or its cap, whichever
     is less. A weight of 0 gets nothing.
 
-    With a unit of more than 1, such as a device of 1000 thousandths, all get multiples of it. What
-    rounding down leaves goes to those below their caps, one unit each, by largest remainder
-    (Hamilton's method); among equal remainders, the first in order.
+    With a unit of more than 1, such as a device of 1000 thousandths, those below their caps get
+    multiples of it. What rounding down leaves goes to these, one unit each, but never more than
+    their caps, by largest remainder (Hamilton's method); among equal remainders, the first in
+    order. If less than a unit is left then, the next one gets that.
 
     Args:
         amount: the amount to divide, 0 or more.
         caps: the most that each may get, 0 or more.
         weights: the weight of each, 0 or more; as many as there are caps.
-        unit: what parts are multiples of; the amount and the caps are, too.
+        unit: what is divided by weight; the amount and the caps need not be multiples of it.
 
     Returns:
         The parts, and the remainder. If any part with a weight is below its cap, the remainder is
@@ -263,6 +271,8 @@ def fill(
     ([2, 3, 0], 5)
     >>> fill(8000, [9000, 9000], [2, 1], 1000)
     ([5000, 3000], 0)
+    >>> fill(2500, [500, 9000, 9000], [1, 2, 1], 1000)
+    ([500, 1000, 1000], 0)
 
     """
     given = [cap if weight else 0 for cap, weight in zip(caps, weights, strict=True)]
@@ -287,10 +297,12 @@ def fill(
         given[position] = left * weights[position] // weight_left // unit * unit
     if unit > 1:
         remainder = left - sum(given[position] for position in below)
-        # All remainders are fractions of `unit * weight_left`.
+        # All remainders are fractions of `unit * weight_left`, and each leaves room for its own.
         below.sort(key=lambda each: (-(left * weights[each] % (unit * weight_left)), each))
-        for position in below[: remainder // unit]:
-            given[position] += unit
+        for position in below:
+            more = min(unit, caps[position] - given[position], remainder)
+            given[position] += more
+            remainder -= more
     return given, 0
 
 
@@ -471,7 +483,6 @@ class QueueAccounts:
         held: Mapping[int, Vector],
         requests: Mapping[int, Vector],
         ceiling: Ceiling | None = None,
-        units: Sequence[int] | None = None,
         before: QueueAccounts | None = None,
         weights: SurplusWeights | None = None,
     ) -> None:
@@ -486,7 +497,6 @@ class QueueAccounts:
             held: what leaves hold, by position.
             requests: what leaves hold and wait for together, by position.
             ceiling: returns the most that all queues may hold together; None: the total.
-            units: the unit in which the shares of each dimension are dealt; None: 1.
             before: accounts of the same tree and dimensions whose shares may be reused.
             weights: returns the weights by which siblings share the surplus in a dimension; shares
                 are then never reused. None: the weights of the queues.
@@ -515,7 +525,7 @@ class QueueAccounts:
             # For leaves that are not open, the shares also depend on what they hold.
             basis = (
                 total[d],
-                1 if units is None else units[d],
+                1 if name in DIVISIBLE else WHOLE,
                 wanted,
                 None if is_open else list(of_leaves),
             )

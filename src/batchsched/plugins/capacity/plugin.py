@@ -44,7 +44,7 @@ from batchsched.plugins.capacity.accounts import (
 )
 from batchsched.plugins.capacity.claims import FAIR, RIGHTS, NarrowedClaim, QueueClaim
 from batchsched.plugins.capacity.coverage import Coverage, RememberedCoverage, by_value
-from batchsched.plugins.capacity.supply import RememberedSupply, Supply, WholeDevices
+from batchsched.plugins.capacity.supply import RememberedSupply, Supply
 from batchsched.state.groups import Counting
 from batchsched.state.needs import Need, needed_tasks, tasks_lacking
 from batchsched.state.records import JobState, QueueState, SortKey, TaskState
@@ -342,7 +342,6 @@ class _Capacity:
         if self._remembers:
             self._make_coverage, self._make_claim = RememberedCoverage, NarrowedClaim
             self._supply = RememberedSupply(view)
-        self._devices = WholeDevices(view, self._tree)
         self._uses: QueueUses | None = None
         """What each job holds and requests; None until the state is kept from cycle to cycle."""
         self._held: dict[int, Vector] = {}
@@ -387,7 +386,6 @@ class _Capacity:
             if changes.nodes or changes.nodes_gone:
                 self._coverage.forget_nodes()
         self._supply.catch_up(changes)
-        self._devices.catch_up(changes)
         if self._uses is None:
             self._uses = QueueUses(partial(use_of, self._view), self._view.jobs.values())
             # The last job of a leaf may have left since this was opened.
@@ -416,7 +414,6 @@ class _Capacity:
             held=self._held,
             requests=self._requests,
             ceiling=self._supply.ceiling,
-            units=self._devices.units(),
             before=self._accounts,
             weights=self._surplus_weights if self._view.knows_past else None,
         )

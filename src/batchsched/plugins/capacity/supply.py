@@ -7,20 +7,15 @@ devices, since it leaves no less for others than before.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable
 from functools import reduce
 
 from batchsched.model.cluster import TaskStatus
 from batchsched.model.rules import out_of_service
 from batchsched.plugin.extension_points import Changes
-from batchsched.plugin.queues import QueueTree
 from batchsched.plugin.session_view import SessionView
-from batchsched.plugins.capacity.accounts import Entitlements
-from batchsched.state.records import JobState, NodeState, TaskState
+from batchsched.state.records import NodeState, TaskState
 from batchsched.state.vectors import Vector, minus, plus, total_of
-
-WHOLE = 1000
-"""The amount of one device, in the unit of a `Resource`."""
 
 
 class Supply:
@@ -214,76 +209,6 @@ class RememberedSupply(Supply):
         known = self._of_node.pop(name, None)
         if known is not None:
             self._sum = minus(self._sum, known)
-
-
-class WholeDevices:
-    """Finds the dimensions of which the snapshot has whole devices only.
-
-    Cpu and memory are never among them. No name decides: in a dimension of which anything asks for
-    half a device, thousandths are shared.
-    """
-
-    def __init__(self, view: SessionView, tree: QueueTree) -> None:
-        """Look at everything. O(nodes + tasks), or O(1) without other dimensions."""
-        self._view = view
-        names = view.dimensions.names
-        self._candidates = [
-            dimension
-            for dimension in range(2, len(names))
-            if not _grants_parts(Entitlements(tree, names[dimension]))
-        ]
-        self._parts: dict[JobState | NodeState | None, frozenset[int]] = {}
-        """The dimensions in which jobs ask for parts of devices, and nodes have such; None: of
-        tasks without a job. Without those that have none."""
-        self._look_at(view.nodes, view.jobs.values(), has_others=True)
-
-    def catch_up(self, changes: Changes, /) -> None:
-        """Take note of what changed between two cycles. O(changed nodes and tasks)."""
-        for job in changes.jobs_gone:
-            self._parts.pop(job, None)
-        for node in changes.nodes_gone:
-            self._parts.pop(node, None)
-        self._look_at(changes.nodes, changes.jobs, has_others=changes.other_tasks)
-
-    def units(self) -> Sequence[int]:
-        """Return, by dimension, the unit in which shares are dealt: 1, or 1000 for a device."""
-        in_parts = frozenset[int]().union(*self._parts.values())
-        whole = {each for each in self._candidates if each not in in_parts}
-        return [WHOLE if d in whole else 1 for d in range(len(self._view.dimensions.names))]
-
-    def _look_at(
-        self, nodes: Iterable[NodeState], jobs: Collection[JobState], *, has_others: bool
-    ) -> None:
-        if not self._candidates:
-            return
-        for node in nodes:
-            self._note(node, self._parts_in([node.allocatable]))
-        if has_others:
-            others = self._view.other_tasks.values()
-            self._note(None, self._parts_in(task.resreq for task in others))
-        # There are far fewer different requests than jobs, and mostly no parts at all.
-        distinct = {task.resreq for job in jobs for task in job.tasks}
-        parts = {resreq: self._parts_in([resreq]) for resreq in distinct}
-        if self._parts or any(parts.values()):
-            for job in jobs:
-                of_tasks = [parts[task.resreq] for task in job.tasks]
-                self._note(job, frozenset[int]().union(*of_tasks))
-
-    def _note(self, owner: JobState | NodeState | None, parts: frozenset[int]) -> None:
-        if parts:
-            self._parts[owner] = parts
-        else:
-            self._parts.pop(owner, None)
-
-    def _parts_in(self, vectors: Iterable[Vector]) -> frozenset[int]:
-        distinct = set(vectors)
-        return frozenset(d for d in self._candidates if any(each[d] % WHOLE for each in distinct))
-
-
-def _grants_parts(granted: Entitlements) -> bool:
-    """Return whether queues are granted parts of devices."""
-    amounts = (*granted.guarantees, *granted.deserved, *granted.limits)
-    return any(amount is not None and amount % WHOLE for amount in amounts)
 
 
 def _is_of_queue(task: TaskState) -> bool:
