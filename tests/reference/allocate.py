@@ -72,7 +72,14 @@ def allocate(session: Session, arguments: Arguments) -> None:
             session,
             options,
             job,
-            tasks_of_job if has_groups(job) or session.may_take(job, tasks_of_job) else [],
+            tasks_of_job
+            if has_groups(job)
+            or session.may_take(
+                job,
+                tasks_of_job,
+                may_reserve=session.is_starving(job, options.starvation_threshold),
+            )
+            else [],
         ):
             waiting[queue.name].append(job)
 
@@ -114,6 +121,7 @@ def _turn(session: Session, options: _Options, job: JobInfo, tasks: list[TaskInf
                 lambda task: _place_task(session, task),
                 is_enough,
                 holds=not options.discards,
+                may_reserve=session.is_starving(job, options.starvation_threshold),
                 reserve=lambda task: (
                     session.is_starving(job, options.starvation_threshold)
                     and _reserve(session, task, beside_its_job=options.discards)

@@ -324,6 +324,16 @@ class Capacity(Plugin):
             walk(Right.MET, [unit for unit in units if unit.uid in fair], more),
         )
 
+    def covers_before(self, job: JobInfo) -> Covers:
+        """Return what shares cover while a job's Allocated tasks are not placed."""
+        saved = self._state.save()
+        for task in job.tasks:
+            if self._state.status(task) is TaskStatus.ALLOCATED:
+                self._state.take_off(task)
+        found = self.covers(job.queue)
+        self._state.restore(saved)
+        return found
+
     def _walk(self, units: Sequence[Unit], shares: Mapping[str, Fraction]) -> list[str]:
         used = dict.fromkeys(self.dimensions, 0)
         found: list[str] = []
@@ -418,9 +428,8 @@ class _Preemption:
         ]
         placed = plugin.in_value_order([*others, self._need])
         self._covers_then = plugin.covers(leaf, placed)
-        # What a job that is not ready has placed is worth nothing yet: it covers up nobody else.
-        is_new = self._need.is_core and not self._need.is_broken
-        self._covers = plugin.covers(leaf, others if is_new else None)
+        # What a job has placed and is not bound is worth nothing yet: it covers up nobody else.
+        self._covers = plugin.covers_before(self._need.job)
 
     def may_take(self, unit: Unit) -> bool:
         """Return whether the need may take a unit of the same leaf."""

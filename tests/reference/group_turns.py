@@ -67,6 +67,7 @@ def keep_part(
     is_enough: Callable[[], bool],
     *,
     holds: bool,
+    may_reserve: bool,
     reserve: Callable[[TaskInfo], bool],
 ) -> None:
     """Keep what can be had of what a job asks for, though it cannot start with it.
@@ -76,7 +77,7 @@ def keep_part(
     """
     tasks = session.to_place(job)
     goal = session.need(job, tasks, RESERVED)
-    if not goal or not session.may_take(job, tasks, RESERVED):
+    if not goal or not session.may_take(job, tasks, RESERVED, may_reserve=may_reserve):
         return
     attempt = _Attempt(session, tasks, goal, place, is_enough, reserve=reserve)
 

@@ -238,14 +238,31 @@ class Session:
             return []
         return needed(self.state, job, together, statuses)
 
-    def may_take(self, job: JobInfo, tasks: Sequence[TaskInfo], statuses: Statuses = HOPED) -> bool:
-        """Return whether the queue of an unready job may have all that the job still needs."""
+    def may_take(
+        self,
+        job: JobInfo,
+        tasks: Sequence[TaskInfo],
+        statuses: Statuses = HOPED,
+        *,
+        may_reserve: bool = False,
+    ) -> bool:
+        """Return whether the queue of an unready job may have all that the job still needs.
+
+        With `may_reserve` it does not matter what others hold now.
+        """
         if self.tiers.limits is None or self.tiers.job_ready(job) or not tasks:
             return True
         need = self.need(job, tasks, statuses)
         if self.tiers.limits.allows(self.queues[job.queue], need):
             return True
         if self.allowed_together(job, tasks, statuses):
+            return True
+        limits, queue = self.tiers.limits, self.queues[job.queue]
+        if (
+            may_reserve
+            and limits.lacks_room_alone(queue, need)
+            and not limits.never_allows(queue, need)
+        ):
             return True
         self.failed_tasks.update(task.uid for task in need)
         return False

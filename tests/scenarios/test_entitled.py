@@ -188,9 +188,9 @@ class TestShares:
 
     @pytest.mark.parametrize(
         ("gpus", "half", "shares"),
-        [(7, False, [5000, 2000]), (8, False, [5000, 3000]), (8, True, [5333, 2666])],
+        [(7, False, [5000, 2000]), (8, False, [5000, 3000]), (8, True, [5000, 3000])],
     )
-    def test_d4_devices_are_shared_out_whole_unless_somebody_wants_a_part_of_one(
+    def test_d4_devices_are_shared_out_whole_also_if_somebody_wants_a_part_of_one(
         self, gpus: int, half: bool, shares: list[int]
     ) -> None:
         jobs = [job(name, name, *["1"] * 9, gpus=1) for name in "ab"]

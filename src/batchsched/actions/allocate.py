@@ -80,6 +80,9 @@ class AllocateAction:
             keeps_part=lambda job: holds or reserves or job.count(TaskStatus.RESERVED) > 0,
             holds_part=holds,
             reserve=None if threshold is None else partial(self._reserve, session, threshold),
+            may_reserve=(
+                None if threshold is None else partial(is_starving, session, threshold=threshold)
+            ),
             undoes=bool(session.plugins.second_try),
             depends_on_nodes_alone=not (
                 holds

@@ -307,6 +307,9 @@ class Attempts:
     """Whether what was placed is held although it is not enough."""
     reserve: Callable[[Statement, TaskState], bool] | None = None
     """Reserves a node for a task that found none; returns whether there was one. None: never."""
+    may_reserve: Callable[[JobState], bool] | None = None
+    """Whether nodes may be reserved for a job's tasks, so that it is tried even if its queue may
+    not take all that it lacks while others hold so much. None: never."""
     stages: Sequence[Stage] = (Stage.NOW, Stage.LATER, Stage.CONDITIONALLY)
     """In which stages it is tried in sets of nodes, where plugins offer any."""
     undoes: bool = False
@@ -392,7 +395,7 @@ class Attempts:
         """
         session, job = self.session, turn.job
         everywhere, goal = whole_cluster(session), None
-        if self.asks_queue and not may_take(session, job, turn.left, need=turn.offered):
+        if self.asks_queue and not self._may_take(turn):
             return None
         if self.evicts is not None:
             count_beside(session, need.tasks[0], self.evicts, cures=self.cures)
@@ -492,7 +495,7 @@ class Attempts:
 
     def _goals(self, turn: Turn) -> Iterable[Goal]:
         """Yield what a turn is to try, until something was kept or nothing is left to try."""
-        session, job = self.session, turn.job
+        job = turn.job
         if self._fails_again(job):
             return ()
         left = turn.left
@@ -500,11 +503,18 @@ class Attempts:
             return ()
         if isinstance(left, TasksByGroup):
             return self._goals_by_group(job, left)
-        if self.asks_queue and not may_take(session, job, left, need=turn.offered):
+        if self.asks_queue and not self._may_take(turn):
             return ()
         if not self.substitutes:
             self._pass_over(job, left)
         return self._goals_in_order(job, left)
+
+    def _may_take(self, turn: Turn) -> bool:
+        job, may_reserve = turn.job, self._may_reserve(turn.job)
+        return may_take(self.session, job, turn.left, need=turn.offered, may_reserve=may_reserve)
+
+    def _may_reserve(self, job: JobState) -> bool:
+        return self.may_reserve is not None and self.may_reserve(job)
 
     def _pass_over(self, job: JobState, left: TasksInOrder) -> None:
         """Drop tasks that the job does not need, because its queue can never have them."""
@@ -565,7 +575,8 @@ class Attempts:
         assert job.groups is not None
         left = TasksByGroup(job.groups, tasks_to_place(self.session, job))
         tasks = _tasks_of(need_of(self.session, job, left, Counting.RESERVED))
-        if tasks and may_take(self.session, job, left, counting=Counting.RESERVED):
+        counting, may_reserve = Counting.RESERVED, self._may_reserve(job)
+        if tasks and may_take(self.session, job, left, counting=counting, may_reserve=may_reserve):
             yield PartGoal(self, job, left, tasks)
 
     def _largest_first(self, tasks: Iterable[TaskState]) -> list[TaskState]:

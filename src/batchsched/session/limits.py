@@ -105,6 +105,7 @@ def may_take(
     *,
     need: Need | None = None,
     counting: Counting = Counting.HOPED,
+    may_reserve: bool = False,
 ) -> bool:
     """Return whether the queue of a job that is not ready may allocate everything it lacks.
 
@@ -117,6 +118,8 @@ def may_take(
         tasks: its tasks to place, in task order.
         need: the part of these that it needs next; None: not known yet.
         counting: which tasks of its groups count as placed.
+        may_reserve: whether nodes may be reserved for what it may not have yet, so that it does
+            not matter if others hold too much now.
 
     """
     if not session.plugins.limits_queues or session.plugins.job_ready(job):
@@ -129,7 +132,10 @@ def may_take(
         if Shortcut.ATTEMPTS not in session.plain:
             session.reports.accepted_tasks.replace(() if need is None else need.tasks)
         return True
-    if allowed_together(session, job, tasks, counting) is not None:
+    is_for_now = refusal.reason is UnfitReason.INSUFFICIENT_RESOURCE
+    if (may_reserve and is_for_now and not exceeds_most(session, need)) or (
+        allowed_together(session, job, tasks, counting) is not None
+    ):
         session.reports.accepted_tasks.replace(())
         return True
     record_refused(session, need, refusal, tasks)

@@ -29,7 +29,7 @@ from batchsched.session.kept import PolicyState
 from batchsched.session.orders import LiveQueue, PlainOrder, SharedKeys
 from batchsched.session.reports import CycleReports, Plans
 from batchsched.session.tracing import telling_best, telling_first, telling_jobs, telling_queues
-from batchsched.session.victims import EvictionSearch
+from batchsched.session.victims import EvictionScope, EvictionSearch
 from batchsched.state.ledger import TaskListener, audit
 from batchsched.state.memory import Remembered
 from batchsched.state.needs import Need
@@ -313,9 +313,16 @@ class Session:
         """Record that an action searched for tasks to evict and found too few.
 
         The reason of the task then says why others could not be evicted, in the state at the end
-        of the cycle.
+        of the cycle. A search among tasks of its own job says less than one among others.
         """
-        self.reports.eviction_searches[search.task.uid, search.action] = search
+        searches, about = self.reports.eviction_searches, (search.task.uid, search.action)
+        before = searches.get(about)
+        if (
+            before is None
+            or search.scope is not EvictionScope.SAME_JOB
+            or before.scope is EvictionScope.SAME_JOB
+        ):
+            searches[about] = search
 
     def best_among(self, task: TaskState, nodes: Sequence[NodeState], /) -> NodeState:
         """Return the best of some nodes, at least one, given in node order. O(nodes x scores)."""

@@ -101,16 +101,20 @@ def _charged(tasks: Sequence[TaskState]) -> Vector:
 
 
 def units_of(
-    job: JobState, task_order_key: Callable[[TaskState], SortKey], /
+    job: JobState,
+    task_order_key: Callable[[TaskState], SortKey],
+    /,
+    *,
+    but: TaskStatus | None = None,
 ) -> list[EvictionUnit]:
     """Return the units of a job, the most valuable first. O(tasks log tasks).
 
     The core is the first tasks in task order that occupy nodes, as many as the minimum less the
     succeeded tasks; for a job that is not ready, all of them. In a job with groups, the core is
     the minima of the groups that it needs. Each further complete group is a unit too, a replica,
-    and each task that no group needs is a separate unit.
+    and each task that no group needs is a separate unit. `but`: tasks of this status do not count.
     """
-    there = [task for task in job.tasks if task.status.occupies]
+    there = [task for task in job.tasks if task.status.occupies and task.status is not but]
     if not there:
         return []
     if len(there) > 1:

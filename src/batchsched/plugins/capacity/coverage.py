@@ -15,6 +15,7 @@ from operator import attrgetter
 
 from attrs import define, field
 
+from batchsched.model.cluster import TaskStatus
 from batchsched.plugins.capacity.accounts import QueueAccounts, Share
 from batchsched.state.records import JobState, NodeState, QueueState, SortKey, TaskState
 from batchsched.state.units import EvictionUnit, units_of
@@ -132,11 +133,14 @@ class Coverage:
         return any(other.tasks == unit.tasks for other in self.covered(leaf, share))
 
     def covered_beside(self, leaf: int, job: JobState, share: Share) -> Collection[str]:
-        """Return what a share of a leaf would cover if a job of it had nothing on nodes.
+        """Return what a share of a leaf covers if what a job is Allocated and not bound uses none.
 
         Each unit by the UID of its first task. O(units log units).
         """
         units = [unit for unit in self.units(leaf) if unit.job is not job]
+        own = self._units_of(job, but=TaskStatus.ALLOCATED)
+        if own:
+            units = sorted([*units, *own], key=by_value)
         return {unit.tasks[0].uid for unit in self._covered(leaf, share, units)}
 
     def would_cover(self, leaf: int, unit: EvictionUnit, share: Share) -> bool:
@@ -209,9 +213,12 @@ class Coverage:
         """Return False only if a leaf would hold less than its share without any unit on loan."""
         return True
 
-    def _units_of(self, job: JobState) -> list[EvictionUnit]:
-        """Return the units of a job; it is known of each whether nobody may evict it."""
-        units = units_of(job, self._key)
+    def _units_of(self, job: JobState, *, but: TaskStatus | None = None) -> list[EvictionUnit]:
+        """Return the units of a job; it is known of each whether nobody may evict it.
+
+        `but`: tasks of this status do not count.
+        """
+        units = units_of(job, self._key, but=but)
         there = [task for task in job.tasks if task.status.occupies]
         if units and (not job.in_session or self._protects_any(there)):
             for unit in units:

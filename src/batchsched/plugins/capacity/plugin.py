@@ -179,6 +179,8 @@ class Standing:
     """Whether it is covered by what its queue deserves and can get."""
     order: tuple[int, int, SortKey]
     """Its place in value order; see `EvictionUnit.order`."""
+    is_needed: bool = False
+    """Whether its job needs it to run at all."""
 
     def may_replace(self, other: Standing) -> bool:
         """Return whether a unit that waits may take the place of another of its queue."""
@@ -224,10 +226,10 @@ class _Need:
     standing: Standing
     coverage: Coverage
     beside: JobState | None
-    """Its job, if that has placed a part of the need in this cycle.
+    """Its job, if that has placed tasks that are not bound yet.
 
-    That part is not yet worth anything, so it must not take the cover from what runs: the shares
-    are asked what they would cover without it.
+    They are not worth anything yet, so they must not take the cover from what runs: the shares are
+    asked what they cover without them, as they did before the turn.
     """
     _covered: dict[Share, Collection[str]] = field(init=False, factory=dict[Share, Collection[str]])
 
@@ -255,7 +257,7 @@ def _standing(unit: EvictionUnit, covers: Callable[[Share], bool]) -> Standing:
         rank = Rank.FAIR
     elif covers(Share.NOMINAL):
         rank = Rank.NOMINAL
-    return Standing(rank, covers(Share.MET), unit.order)
+    return Standing(rank, covers(Share.MET), unit.order, unit.is_core)
 
 
 def _counted_as(task: TaskState, units: Sequence[EvictionUnit], *, before: int = 0) -> EvictionUnit:
@@ -285,6 +287,8 @@ def _why_not(need: Standing, other: Standing) -> str:
     if other.is_met and not need.is_met:
         return "covered by what its queue deserves and can get"
     reason = _COVERED_BY[other.rank]
+    if other.is_needed and not need.is_needed:  # whatever the priorities
+        return f"{reason}, as the minimum of its job (CoveredByShare)"
     return reason if other.rank < need.rank else f"{reason}, and more valuable"
 
 
@@ -606,7 +610,7 @@ class _Capacity:
             if coverage.fixes(unit):
                 unit.fix()
             standing = _standing(unit, partial(coverage.would_cover, leaf, unit))
-            is_begun = unit.is_core and not unit.is_broken and job.ready_count > 0
+            is_begun = job.count(TaskStatus.ALLOCATED) > 0
             known = _Need(leaf, standing, coverage, job if is_begun else None)
             self._needs[asked] = known
         return known
