@@ -749,7 +749,8 @@ def test_why_names_the_level_the_most_that_a_rack_holds_and_what_each_lacks():
     objects = [*in_racks(2), *kai_gang("train", 8, 2, requiredTopologyLevel="rack")]
     ended = run("why", "train", "--width", 120, given=objects)
     assert ended.lines[0] == (
-        "team/train waits, no room: 0 of 3 racks have room for 8 tasks (most: 5): 3 too little gpu"
+        "team/train waits, no room: no rack has room for 8 tasks; the roomiest has room for 5 "
+        "(all 3 have too little gpu)"
     )
     assert "topology" in ended.out
     fits = [*in_racks(2), *kai_gang("train", 5, 2, requiredTopologyLevel="rack")]
@@ -759,10 +760,10 @@ def test_why_names_the_level_the_most_that_a_rack_holds_and_what_each_lacks():
 def test_why_tells_of_racks_in_which_the_room_is_in_pieces():
     objects = [*in_racks(6), *kai_gang("train", 4, 4, requiredTopologyLevel="rack")]
     ended = run("why", "train", "--width", 120, given=objects)
-    assert "0 of 3 racks have room for 4 tasks (most: 3): 3 too little gpu" in ended.out
+    assert "no rack has room for 4 tasks; the roomiest has room for 3" in ended.out
     pieces = [*in_racks(3), *kai_gang("train", 2, 5, requiredTopologyLevel="rack")]
     ended = run("why", "train", "--width", 120, given=pieces)
-    assert "0 of 3 racks have room for 2 tasks (most: 1): 3 fragmented" in ended.out
+    assert "no rack has room for 2 tasks; the roomiest has room for 1" in ended.out
 
 
 def test_without_topologies_the_usual_configuration_is_as_it_was():

@@ -270,7 +270,9 @@ def test_listed_domains_have_their_nodes_back_after_a_failure() -> None:
     incidents = [NodeDown(at=1, node="n2"), NodeUp(at=7, node="n2")]
     assert simulate(workload, CONFIG, incidents=incidents).jobs["start"] == [7]
     never = simulate(workload, CONFIG, incidents=incidents[:1])
-    assert never.unfinished[1].startswith("0 of 1 rack has room for 4 tasks (most: 2)")
+    assert never.unfinished[1].startswith(
+        "the only rack has no room for 4 tasks; it has room for 2"
+    )
 
 
 def test_workloads_with_devices_and_levels_are_read_back_as_they_were() -> None:

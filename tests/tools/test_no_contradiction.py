@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+from attrs import evolve
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from batchsched import Scheduler, SchedulerConfig, Snapshot, explain
+from batchsched import PluginOption, Scheduler, SchedulerConfig, Snapshot, Tier, explain, what_if
 from batchsched.live import TaskRemoved, TaskSucceeded
 from batchsched.testing import configs, snapshots
-from batchsched.tools import Explanation, JobStatus
+from batchsched.tools import Explanation, JobStatus, starts
 
 ENDS = (TaskSucceeded, TaskRemoved)
 
 
-def contradictions(answer: Explanation) -> list[str]:
-    """Return what two sentences of an answer say that cannot both be true."""
+def contradictions(answer: Explanation, *, others_start: bool = True) -> list[str]:
+    """Return what two sentences of an answer say that cannot both be true.
+
+    `others_start`: whether the cycle starts anything, so that what fits first may not fit later.
+    """
     found: list[str] = []
     state, text = answer.standing.state, answer.standing.text
     ends = [c for c in answer.would_start if all(isinstance(each, ENDS) for each in c.changes)]
@@ -22,6 +26,16 @@ def contradictions(answer: Explanation) -> list[str]:
         found += [f"never fits, and {each.text} is enough" for each in ends]
         if answer.lacking and answer.at_once >= answer.lacking:
             found.append(f"never fits, and {answer.at_once} of {answer.lacking} would fit now")
+    if answer.nearest_domains and answer.lacking:
+        found += [
+            f"{each.name} has room for all, and none has"
+            for each in answer.nearest_domains
+            if each.room_for is not None and each.room_for >= each.needed
+        ]
+        if answer.at_once >= answer.lacking and not others_start:
+            found.append(f"no domain has room, and {answer.at_once} more would fit now")
+        if answer.available:
+            found.append(f"no domain has room, and it fits on {answer.available} nodes")
     if answer.tells_nodes:
         if "nodes can take it now" in text and answer.available:
             found.append(f"no node can take it now, and it fits on {answer.available}")
@@ -41,6 +55,33 @@ def contradictions(answer: Explanation) -> list[str]:
     if answer.position == 1 and answer.before_it:
         found.append("it is the first, and others are before it")
     return found
+
+
+WITH_RACKS = snapshots(topologies=True, always=("topologies", "gangs", "running"))
+
+
+def with_topology(config: SchedulerConfig) -> SchedulerConfig:
+    if any(plugin.name == "topology" for tier in config.tiers for plugin in tier.plugins):
+        return config
+    return evolve(config, tiers=[*config.tiers, Tier(plugins=[PluginOption(name="topology")])])
+
+
+@settings(max_examples=25, deadline=None)
+@given(snapshot=WITH_RACKS, config=configs(flags=False).map(with_topology), pick=st.integers(0, 5))
+def test_no_two_sentences_about_racks_contradict_each_other(
+    snapshot: Snapshot, config: SchedulerConfig, pick: int
+) -> None:
+    """Each advice about them starts the job, too."""
+    result = Scheduler(config).schedule(snapshot)
+    waiting = {*result.pending}
+    jobs = [job.uid for job in snapshot.jobs if any(t.uid in waiting for t in job.tasks)]
+    for uid in jobs[pick % 2 :: 2][:2]:
+        answer = explain(snapshot, result, uid, config=config)
+        others_start = bool(result.binds)
+        assert contradictions(answer, others_start=others_start) == [], str(answer)
+        for each in answer.would_start:
+            after = what_if(snapshot, *each.changes, config=config)
+            assert starts(snapshot, uid)(after.result), each.text
 
 
 @settings(max_examples=25, deadline=None)

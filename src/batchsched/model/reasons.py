@@ -18,6 +18,7 @@ from batchsched.model.texts import (
     counted,
     counted_amount,
     first_of,
+    level_word,
     listed,
     shown_amount,
 )
@@ -235,7 +236,8 @@ class NoDomain:
     >>> causes = {"too little gpu": 7, "refused": 3, "fragmented": 2}
     >>> print(NoDomain(
     ...     topology="net", level="example.com/rack", domains=12, best=6, needed=8, causes=causes))
-    0 of 12 racks have room for 8 tasks (most: 6): 7 too little gpu, 3 refused, 2 fragmented
+    no rack has room for 8 tasks; the roomiest has room for 6 (of 12 racks, 7 have too little gpu, \
+3 refuse its tasks, 2 are fragmented)
     >>> print(NoDomain(level="rack", needed=1, home=2))
     its tasks are in 2 racks
     """
@@ -258,17 +260,44 @@ class NoDomain:
     @property
     def text(self) -> str:
         """The reason in one line."""
-        level = self.level.rpartition("/")[2]
+        level = level_word(self.level)
         if self.home is not None:
-            return f"its tasks are in {counted(self.home, level) if self.home else f'no {level}'}"
+            where = f"{self.home:,} {level_word(self.level, self.home)}"
+            return f"its tasks are in {where if self.home else f'no {level}'}"
+        if not self.domains:
+            return f"no node is in a {level}"
         tasks = counted(self.needed, "task")
-        text = f"0 of {counted(self.domains, level)} {'has' if self.domains == 1 else 'have'} room"
+        text = f"no {level} has room for {tasks}"
+        roomiest = "the roomiest"
+        if self.domains == 1:
+            text, roomiest = f"the only {level} has no room for {tasks}", "it"
+        if self.best:
+            text += f"; {roomiest} has room for {self.best:,}"
+        elif self.needed > 1:
+            text += ", nor for one of them"
         ranked = by_frequency(self.causes)
-        causes = ", ".join(f"{count} {cause}" for cause, count in ranked)
-        return f"{text} for {tasks} (most: {self.best}){causes and ': ' + causes}"
+        causes = ", ".join(f"{count:,} {_cause_text(cause, count)}" for cause, count in ranked)
+        if self.domains == 1:
+            causes = causes.removeprefix("1 ")
+        elif len(ranked) == 1 and ranked[0][1] == self.domains:
+            number, _, does = causes.partition(" ")
+            causes = f"{'both' if self.domains == 2 else f'all {number}'} {does}"  # noqa: PLR2004
+        elif causes:
+            causes = f"of {self.domains:,} {level_word(self.level, self.domains)}, {causes}"
+        return f"{text} ({causes})" if causes else text
 
     def __str__(self) -> str:
         return self.text
+
+
+def _cause_text(cause: str, count: int) -> str:
+    """Return what `count` domains do that hold too few tasks because of a cause."""
+    one = count == 1
+    if cause == "refused":
+        return "refuses its tasks" if one else "refuse its tasks"
+    if cause == "fragmented":
+        return "is fragmented" if one else "are fragmented"
+    return f"{'has' if one else 'have'} {cause}"
 
 
 @frozen(cache_hash=True)

@@ -93,6 +93,33 @@ def counted(number: int, thing: str) -> str:
     return f"{number:,} {thing}" if number == 1 else f"{number:,} {thing}s"
 
 
+def all_of(number: int, thing: str) -> str:
+    """Return all of some things.
+
+    >>> all_of(1, "task"), all_of(2, "task"), all_of(8, "task")
+    ('the task', 'both tasks', 'all 8 tasks')
+    """
+    if number == 1:
+        return f"the {thing}"
+    return f"both {thing}s" if number == 2 else f"all {number:,} {thing}s"  # noqa: PLR2004 - a pair
+
+
+def level_word(level: str, number: int = 1) -> str:
+    """Return what one domain of a level is called, or several are.
+
+    >>> level_word("example.com/rack", 2), level_word("kubernetes.io/hostname")
+    ('racks', 'node')
+    >>> level_word("tier-1"), level_word("tier-1", 3)
+    ('HyperNode of tier 1', 'HyperNodes of tier 1')
+    """
+    name = level.rpartition("/")[2]
+    several = "" if number == 1 else "s"
+    tier = name.removeprefix("tier-")
+    if tier.isdecimal():  # what Volcano's tiers are called as levels
+        return f"HyperNode{several} of tier {tier}"
+    return f"{'node' if name == 'hostname' else name}{several}"
+
+
 def first_of(names: Sequence[object], most: int) -> str:
     """Return the first of some names, and how many more there are.
 

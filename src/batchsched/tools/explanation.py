@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from textwrap import wrap
+from typing import NamedTuple
 
 from attrs import evolve, field, frozen
 
@@ -20,7 +21,7 @@ from batchsched.model.resources import Resource, ResourceLimit
 from batchsched.model.result import CycleResult, QueueOutcome
 from batchsched.model.serialisation import JsonValue
 from batchsched.model.snapshot import Snapshot
-from batchsched.model.texts import amount_text, first_of
+from batchsched.model.texts import amount_text, first_of, level_word
 from batchsched.model.validation.arguments import checks_arguments
 from batchsched.session.limits import need_of
 from batchsched.session.session import Session
@@ -30,6 +31,7 @@ from batchsched.state.records import JobState, QueueState, SortKey, TaskState
 from batchsched.state.vectors import total_of
 from batchsched.tools.amounts import limit_text, resource_text
 from batchsched.tools.changes import admission_waits, duration, time_text
+from batchsched.tools.domain_fit import NearDomain, RoomInSets, nearest_domains, room_in_sets
 from batchsched.tools.helpful_changes import (
     ExplainedJob,
     TriedChange,
@@ -168,6 +170,10 @@ class Explanation(Report):
     unfit: Mapping[str, int] = field(default=EMPTY, converter=AsMap[str, int])
     """What keeps its task from nodes, as in ``are cordoned``, to the number of these nodes; the
     most frequent first. A node is counted once."""
+    level: str = ""
+    """The level of a topology of which one domain must hold what it needs, if none does now."""
+    nearest_domains: tuple[NearDomain, ...] = ()
+    """The three domains of that level that have most room."""
     nearest: tuple[NearNode, ...] = ()
     """The three nodes that lack the least, of those that could take the task if others left."""
     would_start: tuple[TriedChange, ...] = ()
@@ -227,6 +233,14 @@ class Explanation(Report):
             return
         if self.tells_nodes:
             yield Section("Nodes", (self._fits, *wrap(self._unfit, _WRAPPED)))
+        if self.nearest_domains:
+            word = level_word(self.level)
+            yield Section(
+                f"Nearest {level_word(self.level, 2)}",
+                (),
+                (word, "room for", "problem"),
+                [_domain_row(each) for each in self.nearest_domains],
+            )
         rows: list[tuple[str, str, str]] = []
         for node in self.nearest:
             lacks = "" if node.missing.is_empty() else f"lacks {resource_text(node.missing)}"
@@ -382,6 +396,14 @@ def _queue_text(queue: QueueStanding) -> str:
     return text + ("; it has its share" if has_share else "")
 
 
+def _domain_row(domain: NearDomain) -> tuple[str, str, str]:
+    room = "" if domain.room_for is None else f"{domain.room_for:,} of {domain.needed:,}"
+    parts = [f"{count} {agreeing(words, count)}" for words, count in domain.unfit.items()]
+    if not domain.missing.is_empty():
+        parts.insert(0, f"lacks {resource_text(domain.missing)}")
+    return domain.name, room, ", ".join(parts)
+
+
 def _held(holders: tuple[Holder, ...]) -> str:
     shown = [
         f"{h.job or h.name} {h.how}{'' if h.until is None else f' until {time_text(h.until)}'}"
@@ -519,7 +541,7 @@ def explain(
             min_available=state.min_available,
             ready=state.ready_count,
             lacking=max(0, state.lacks()),
-            at_once=_at_once(session, state, state.having(TaskStatus.PENDING)),
+            at_once=_at_once(session, state),
             groups=_groups(state),
             nodes=len(snapshot.nodes),
         )
@@ -527,8 +549,9 @@ def explain(
             return explanation
         wanted = frozenset(each.uid for each in named or left)
         fits: Sequence[NodeFit] = ()
+        room: RoomInSets | None = None
         if anew.waits_for_room:
-            fits, placed, blocked, unfit = _of_nodes(session, result, state, task)
+            fits, placed, blocked, unfit, room, domains = _of_nodes(session, result, state, task)
             blocked = None if named else blocked
             explanation = evolve(
                 explanation,
@@ -537,6 +560,8 @@ def explain(
                 placed=0 if blocked is None else placed,
                 available=sum(fit.takes_it for fit in fits) if blocked is None else 0,
                 unfit=counted(fits, task.info) if blocked is None else unfit,
+                level="" if room is None or room.no_domain is None else room.no_domain.level,
+                nearest_domains=domains,
                 nearest=nearest_nodes(session, result, task, fits),
             )
         elif (
@@ -553,6 +578,7 @@ def explain(
             task=task,
             before=before,
             fits=fits,
+            room=room,
             at_once=explanation.at_once,
             has_fixed_priority=own_facts.has_fixed_priority,
             has_fixed_minimum=own_facts.has_fixed_minimum,
@@ -674,36 +700,36 @@ def _place_in_queue(
     return len(before) + 1, len(keys), before, decided_by
 
 
-def _at_once(session: Session, state: JobState, waiting: Sequence[TaskState]) -> int:
-    """Return how many of the tasks would fit now, and within limits, if the job were first."""
+def _at_once(session: Session, state: JobState) -> int:
+    """Return how many of its tasks would fit now, and within limits, if the job were first."""
     if not state.in_session or state.queue is None:
         return 0
-    tasks = session.in_task_order(waiting)
+    tasks = session.in_task_order(state.having(TaskStatus.PENDING))
     if state.groups is not None:
         tasks = state.groups.within_maxima(tasks)
     with session.statement(is_trial=True) as trial:
+        room = room_in_sets(session, trial, state)
         count, _ = placed_of(session, trial, tasks)
         trial.discard()
-    return count
+    return count if room is None else min(count, room.held)
 
 
-def _of_nodes(
-    session: Session, result: CycleResult, state: JobState, task: TaskState
-) -> tuple[Sequence[NodeFit], int, TaskState | None, Mapping[str, int]]:
-    """Return how nodes suit a task once what the cycle starts is there.
-
-    And if only some tasks of its gang have room then: how many, the first that has none, and what
-    keeps that one from nodes, as `counted` says it.
-    """
+def _of_nodes(session: Session, result: CycleResult, state: JobState, task: TaskState) -> _OfNodes:
+    """Return how nodes suit a task once what the cycle starts is there."""
     placed, blocked = 0, None
     why: Mapping[str, int] = EMPTY
+    domains: tuple[NearDomain, ...] = ()
     with session.statement(is_trial=True) as trial:
         for bind in result.binds:
             starting = session.ledger.tasks[bind.task_uid]
             if starting.status is TaskStatus.PENDING:
                 trial.allocate(starting, session.node(bind.node_name))
+        room = room_in_sets(session, trial, state)
         fits, lacking = fits_of(session, task), state.lacks()
-        if lacking > 1 and state.groups is None:
+        if room is not None:
+            domains = nearest_domains(session, room, fits)
+            fits = [evolve(f, apart=room.refusal_of(f)) if f.takes_it else f for f in fits]
+        elif lacking > 1 and state.groups is None:
             tasks = session.in_task_order(state.having(TaskStatus.PENDING))
             placed, blocked = placed_of(session, trial, tasks)
             if not 0 < placed < lacking:
@@ -711,7 +737,21 @@ def _of_nodes(
             elif blocked is not None:
                 why = counted(fits_of(session, blocked), blocked.info)
         trial.discard()
-    return fits, placed, blocked, why
+    return _OfNodes(fits, placed, blocked, why, room, domains)
+
+
+class _OfNodes(NamedTuple):
+    """How nodes, and domains of them, suit a task of a job."""
+
+    fits: Sequence[NodeFit]
+    placed: int
+    """If only some tasks of its gang have room: how many."""
+    blocked: TaskState | None
+    """The first that has none then."""
+    unfit: Mapping[str, int]
+    """What keeps that one from nodes, as `counted` says it."""
+    room: RoomInSets | None
+    domains: tuple[NearDomain, ...]
 
 
 def _groups(state: JobState) -> tuple[MemberCount, ...]:

@@ -6,6 +6,7 @@ by bisection: the reported change was enough in a trial, and the next smaller on
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from heapq import nsmallest
@@ -32,6 +33,7 @@ from batchsched.model.reasons import PendingReason
 from batchsched.model.resources import EPSILON
 from batchsched.model.result import CycleResult
 from batchsched.model.texts import first_of
+from batchsched.plugin.candidates import NodeSet
 from batchsched.session.session import Session
 from batchsched.state.groups import Counting
 from batchsched.state.records import JobState, NodeState, QueueState, TaskState
@@ -45,6 +47,7 @@ from batchsched.tools.changes import (
     is_of_admission,
     node_like,
 )
+from batchsched.tools.domain_fit import RoomInSets
 from batchsched.tools.node_fit import NodeFit, taken_by
 from batchsched.tools.standings import TaskCounts
 from batchsched.tools.trials import Trials
@@ -104,6 +107,8 @@ class ExplainedJob:
     """The jobs before it in its queue."""
     fits: Sequence[NodeFit]
     """How each node suits the task; empty if nodes are not what it waits for."""
+    room: RoomInSets | None
+    """What has room in the sets of nodes that plugins offer for it; None: it may be anywhere."""
     at_once: int
     """How many of its tasks would fit now if it were first."""
     has_fixed_priority: bool
@@ -115,6 +120,13 @@ class ExplainedJob:
     def needed(self) -> int:
         """The number of tasks that must start together."""
         return max(1, self.state.lacks())
+
+    @property
+    def domains(self) -> Sequence[NodeSet | None]:
+        """The domains of which one must hold all of them; None: the cluster."""
+        if self.room is None or self.room.no_domain is None:
+            return (None,)
+        return self.room.domains
 
 
 def kinds_of_changes(waiting: ExplainedJob) -> Sequence[ChangesOfKind]:
@@ -221,7 +233,10 @@ def _holders_of_room(waiting: ExplainedJob) -> Iterator[JobState | TaskState]:
     """
     request, needed = waiting.task.init_resreq, waiting.needed
     taken = taken_by(waiting.session, waiting.result)
-    slots, more = 0, dict[JobState | TaskState, int]()
+    domains = waiting.domains
+    slots = Counter[int]()
+    """The tasks that have room, by domain."""
+    more: dict[JobState | TaskState, Counter[int]] = {}
     for fit in waiting.fits:
         if not fit.is_near:
             continue
@@ -231,7 +246,9 @@ def _holders_of_room(waiting: ExplainedJob) -> Iterator[JobState | TaskState]:
             if other.job is not waiting.state:
                 idle = minus(idle, other.resreq)
         now = 0 if fit.refusals else _slots(request, idle, needed)
-        slots += now
+        around = [at for at, each in enumerate(domains) if each is None or node.slot in each.slots]
+        for at in around:
+            slots[at] += now
         held: dict[JobState | TaskState, Vector] = {}
         for task in node.tasks.values():
             holder = task if task.job is None else task.job
@@ -241,10 +258,10 @@ def _holders_of_room(waiting: ExplainedJob) -> Iterator[JobState | TaskState]:
                 held[holder] = task.resreq if there is None else plus(there, task.resreq)
         for holder, amount in held.items():
             then = _slots(request, plus(idle, amount), needed)
-            if then > now:
-                more[holder] = more.get(holder, 0) + then - now
-    for holder, then in more.items():
-        if slots + then >= needed:
+            for at in around if then > now else ():
+                more.setdefault(holder, Counter())[at] += then - now
+    for holder, gains in more.items():
+        if any(slots[at] + gain >= needed for at, gain in gains.items()):
             yield holder
 
 

@@ -71,11 +71,13 @@ class NodeFit:
     """The resources of which too little is free, or why a plugin has no choice for it there."""
     is_near: bool
     """Whether it could take the task if others left it."""
+    apart: Unfit | None = None
+    """Why it does not help although it has room: the others of its job would have none with it."""
 
     @property
     def takes_it(self) -> bool:
         """Whether the task could start there now."""
-        return not self.refusals and not self.lacking
+        return not (self.refusals or self.lacking or self.apart)
 
 
 def fits_of(session: Session, task: TaskState) -> list[NodeFit]:
@@ -152,6 +154,8 @@ def counted(found: Iterable[NodeFit], task: TaskInfo) -> Mapping[str, int]:
     for fit in node_fits:
         texts = [text for unfit in fit.refusals for text in _texts(unfit, fit.node, task)]
         texts = texts or [unfit.words for unfit in fit.lacking if unfit.devices is None]
+        if fit.apart is not None:
+            texts.append(fit.apart.words)
         if texts:
             first, *others = dict.fromkeys(texts)
             counts[listed([first, *(text.removeprefix("lack free ") for text in others)])] += 1

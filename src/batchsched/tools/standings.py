@@ -17,10 +17,17 @@ from batchsched.kubernetes.objects import time_text
 from batchsched.live import AttachedScheduler, Cluster, JobArrived
 from batchsched.model.cluster import Hold, JobInfo, Queue, QueueStatus, TaskInfo, TaskStatus
 from batchsched.model.immutable import AsMap
-from batchsched.model.reasons import NodeTally, PendingReason
+from batchsched.model.reasons import NodeTally, NoDomain, PendingReason
 from batchsched.model.result import CycleResult
 from batchsched.model.snapshot import Snapshot
-from batchsched.model.texts import amount_text, amounts_text, counted, first_of
+from batchsched.model.texts import (
+    all_of,
+    amount_text,
+    amounts_text,
+    counted,
+    first_of,
+    level_word,
+)
 from batchsched.model.validation.arguments import checks_arguments
 from batchsched.model.validation.topology import has_requests
 from batchsched.scheduler import Scheduler
@@ -740,6 +747,11 @@ class _EmptyNodes:
         cause = "" if why is None else _cause(why.tally)
         if not alone.binds and cause:
             return f"none of these nodes could take it even if empty: {cause}"
+        waits = (result.pending.get(task.uid) for task in job.tasks)
+        refusals = (each.refusal for each in waits if each and each.refusal)
+        no_domain = next((each.no_domain for each in refusals if each.no_domain), None)
+        if no_domain is not None and no_domain.home is None:
+            return _no_empty_domain(no_domain)
         room = min(len(alone.binds), max(0, needed - 1))
         have = "has" if room == 1 else "have"
         text = f"only {room} of the {needed} tasks that it needs {have} room, "
@@ -750,6 +762,18 @@ class _EmptyNodes:
         with self._cluster.trial() as trial:
             trial.apply(JobArrived(job))
             return self._lives[config].schedule().full()
+
+
+def _no_empty_domain(told: NoDomain) -> str:
+    """Return that no domain of a topology could hold what must be in one."""
+    if not told.domains:
+        return told.text
+    level, tasks = level_word(told.level), all_of(told.needed, "task")
+    text = f"no {level} could hold {tasks} even if it were empty"
+    roomiest = "the roomiest"
+    if told.domains == 1:
+        text, roomiest = f"the only {level} could not hold {tasks} even if it were empty", "it"
+    return f"{text}; {roomiest} could hold {told.best}" if told.best else text
 
 
 def _has_started(job: JobInfo, result: CycleResult) -> bool:
@@ -769,6 +793,7 @@ def _one_by_one(job: JobInfo, tasks: Iterable[TaskInfo]) -> JobInfo:
         max_available=None,
         groups=(),
         min_groups=None,
+        topology=None,
         tasks=[evolve(task, group=None) for task in tasks],
     )
 
@@ -805,5 +830,6 @@ def _alone(job: JobInfo) -> JobInfo:
         max_available=job.max_available,
         groups=job.groups,
         min_groups=job.min_groups,
+        topology=job.topology,
         tasks=tasks,
     )
