@@ -496,11 +496,7 @@ def explain(
         snapshot, result = trials.snapshot, trials.now
         job = snapshot.job(job.uid)
         follows = _if_admitted(anew, standing, admits, job, by_pods=is_by_pods)
-        own = {task.uid for task in job.tasks}
-        starts = (each.node_name for each in result.binds if each.task_uid in own)
-        promises = (*result.pipelined, *result.conditional)
-        promised = (each.node_name for each in promises if each.task_uid in own)
-        places = tuple(dict.fromkeys([*starts, *promised]))
+        places = _nodes_of(job, result)
     else:
         anew = standing
     as_is = (
@@ -647,6 +643,13 @@ def _if_admitted(
     told = {blocker.text for blocker in standing.blockers}
     left = [blocker.text for blocker in anew.blockers if blocker.text not in told]
     return f"it would still wait if {admits} decides as here: {left[0]}" if left else ""
+
+
+def _nodes_of(job: JobInfo, result: CycleResult) -> tuple[str, ...]:
+    """Return the nodes where tasks of a job start, and then those promised to them."""
+    own = {task.uid for task in job.tasks}
+    decided = (*result.binds, *result.pipelined, *result.conditional)
+    return tuple(dict.fromkeys(each.node_name for each in decided if each.task_uid in own))
 
 
 def _job_of(snapshot: Snapshot, uid: str) -> JobInfo:
