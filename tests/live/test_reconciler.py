@@ -251,6 +251,7 @@ def test_all_of_a_job_follows_what_is_seen_of_it(kept):
     for changed in (
         evolve(JOB, priority=7, max_available=1, deadline=9.0),
         evolve(JOB, min_available=2, estimate=60.0),
+        evolve(JOB, preempts=False, claim_delay=5.0, evict_whole=True),
         JOB,
     ):
         kept.observe(Seen(changed))

@@ -15,18 +15,23 @@ from tests.support.living import Life, apply_plainly
 from batchsched import (
     BatchschedError,
     ConfigError,
+    Domain,
     JobInfo,
     NodeInfo,
     Queue,
     Resource,
     Scheduler,
+    SchedulerConfig,
     Snapshot,
     TaskGroup,
     TaskInfo,
     TaskStatus,
+    Topology,
+    TopologyRequest,
     as_new,
     next_snapshot,
 )
+from batchsched.devices import CounterSet, Device, DeviceClaim, DevicePick, DeviceRequest
 from batchsched.testing import configs
 
 seeds = st.integers(0, 1 << 32)
@@ -163,3 +168,53 @@ def test_what_a_cycle_that_failed_has_left_is_not_used_again() -> None:
     assert scheduler.schedule(snapshot) == expected
     with pytest.raises(ConfigError, match="warm"):
         Scheduler(warm="yes")  # type: ignore[arg-type]
+
+
+def in_racks(*racks: str) -> Snapshot:
+    """Four nodes, of which those named are one rack, and two tasks that must be in one."""
+    tasks = [TaskInfo(uid=f"t{number}", name=f"t{number}", resreq=CPU) for number in range(2)]
+    request = TopologyRequest("net", required="rack")
+    return Snapshot(
+        nodes=[NodeInfo(name=f"n{number}", allocatable=CPU) for number in range(4)],
+        queues=[Queue(name="q")],
+        jobs=[JobInfo(name="j", queue="q", min_available=2, topology=request, tasks=tasks)],
+        topologies=[Topology("net", ["rack"], [Domain("rack", "r", racks)])],
+    )
+
+
+def with_devices(*devices: Device, held: int = 0, memory: int = 8) -> Snapshot:
+    """A task that claims a device which several nodes reach."""
+    claim = DeviceClaim(name="c", requests=[DeviceRequest(name="r")])
+    task = TaskInfo(uid="t", name="t", resreq=CPU, claims=[claim])
+    picks = [DevicePick(claim="x", request="r", device=each.key) for each in devices[:held]]
+    return Snapshot(
+        nodes=[NodeInfo(name="n", allocatable=CPU)],
+        queues=[Queue(name="q")],
+        jobs=[JobInfo(name="j", queue="q", tasks=[task])],
+        devices=devices,
+        counter_sets=[CounterSet(name="s", counters={"memory": memory})],
+        held=picks,
+    )
+
+
+DRAWS = Device(name="b", counters={"s": {"memory": 8}})
+
+
+@pytest.mark.parametrize(
+    "snapshots",
+    [
+        [in_racks("n0"), in_racks("n2", "n3"), in_racks("n0", "n1")],
+        [with_devices(), with_devices(Device(name="a")), with_devices(Device(name="b"))],
+        [with_devices(Device(name="a"), held=1), with_devices(Device(name="a"))],
+        [with_devices(DRAWS, memory=8), with_devices(DRAWS, memory=4), with_devices(DRAWS)],
+    ],
+    ids=["topologies", "devices", "held", "counter sets"],
+)
+def test_a_warm_scheduler_follows_every_part_of_a_snapshot(snapshots: list[Snapshot]) -> None:
+    names = ("gang", "predicates", "devices", "topology")
+    tiers = [{"plugins": [{"name": name} for name in names]}]
+    config = SchedulerConfig.from_mapping({"actions": "allocate", "tiers": tiers})
+    warm = Scheduler(config, warm=True)
+    decided = [warm.schedule(snapshot) for snapshot in snapshots]
+    assert decided == [Scheduler(config).schedule(snapshot) for snapshot in snapshots]
+    assert len({len(cycle.binds) for cycle in decided}) > 1

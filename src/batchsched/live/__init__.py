@@ -10,12 +10,13 @@ from batchsched.live.attached import AttachedScheduler
 
 if TYPE_CHECKING:
     from batchsched.live.cluster import Cluster
-    from batchsched.live.reconciler import (
+    from batchsched.live.reconciler import Reconciler
+    from batchsched.live.seen import (
         Correction,
         CorrectionKind,
         Deleted,
+        HeldDevices,
         InFlight,
-        Reconciler,
         Seen,
     )
     from batchsched.transition.events import (
@@ -60,10 +61,14 @@ else:
             from batchsched.live.cluster import Cluster  # noqa: PLC0415
 
             return Cluster
-        if name in _OF_RECONCILER:
-            from batchsched.live import reconciler  # noqa: PLC0415
+        if name == "Reconciler":
+            from batchsched.live.reconciler import Reconciler  # noqa: PLC0415
 
-            return getattr(reconciler, name)
+            return Reconciler
+        if name in _SEEN:
+            from batchsched.live import seen  # noqa: PLC0415
+
+            return getattr(seen, name)
         from batchsched.transition import events  # noqa: PLC0415
 
         return getattr(events, name)
@@ -72,7 +77,7 @@ else:
         return sorted(__all__)
 
 
-_OF_RECONCILER = ("Correction", "CorrectionKind", "Deleted", "InFlight", "Reconciler", "Seen")
+_SEEN = ("Correction", "CorrectionKind", "Deleted", "HeldDevices", "InFlight", "Seen")
 
 __all__ = [
     "NO_LIMIT",
@@ -87,6 +92,7 @@ __all__ = [
     "EndedJobsRemoved",
     "Event",
     "EvictionRefused",
+    "HeldDevices",
     "InFlight",
     "JobArrived",
     "JobChanged",

@@ -18,7 +18,7 @@ from batchsched.model.cluster import JobInfo, Queue, TaskInfo, choice_fields, ch
 from batchsched.model.immutable import EMPTY, LazyMap
 from batchsched.model.reasons import JobCondition
 from batchsched.model.result import CycleResult, JobOutcome, TaskOutcome
-from batchsched.model.snapshot import Snapshot, evictions_of
+from batchsched.model.snapshot import Snapshot, common_of, evictions_of
 from batchsched.model.validation.values import truth_problems
 from batchsched.plugin.extension_points import Changes
 from batchsched.session.cycle import Unchanged, open_session, unchanged_outcome
@@ -601,6 +601,12 @@ def _follow(content: Content, last: Snapshot, now: Snapshot) -> None:
         _replace(content, "nodes", content.nodes, {node.name: node for node in now.nodes}, is_not)
     if not _are_same(last.queues, now.queues):
         _replace(content, "queues", content.queues, {each.name: each for each in now.queues}, ne)
+    if not _are_same(last.topologies, now.topologies):
+        present = {each.name: each for each in now.topologies}
+        _replace(content, "topologies", content.topologies, present, ne)
+    for name, value in common_of(now).items():
+        if value != content.common.get(name, ()):
+            content.put("common", name, value or None)
     if not _are_same(last.jobs, now.jobs):
         before = {job.uid: job for job in last.jobs}
         changed = [job for job in now.jobs if before.get(job.uid) is not job]

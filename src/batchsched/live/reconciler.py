@@ -11,119 +11,37 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Mapping
 from contextlib import contextmanager
-from enum import Enum
 from types import MappingProxyType
 from typing import Literal, TypeVar
 
-from attrs import evolve, frozen
-
 from batchsched.errors import EventError, Fault
 from batchsched.live.cluster import Cluster
-from batchsched.model.cluster import JobInfo, NodeInfo, Queue, TaskInfo, TaskStatus
-from batchsched.model.described import describe
+from batchsched.live.seen import (
+    KINDS,
+    ROWS,
+    Correction,
+    CorrectionKind,
+    Deleted,
+    InFlight,
+    Kind,
+    KindRow,
+    Seen,
+    check_observations,
+)
+from batchsched.live.settling import KnownObject, Settling
+from batchsched.model.cluster import TaskStatus
 from batchsched.model.immutable import kept_tuple
 from batchsched.model.result import CycleResult
-from batchsched.model.snapshot import Snapshot, common_of
+from batchsched.model.snapshot import Snapshot
 from batchsched.model.validation.values import is_of, is_text, shown, time_problems
 from batchsched.transition import events as happened
-from batchsched.transition.event_rules import TO_START, as_it_was
+from batchsched.transition.event_rules import TO_START
 
-Kind = Literal["node", "queue", "job", "task"]
-Item = NodeInfo | Queue | JobInfo | TaskInfo
-
-_KINDS: Mapping[type, Kind] = {NodeInfo: "node", Queue: "queue", JobInfo: "job", TaskInfo: "task"}
-_IN_ORDER: tuple[Kind, ...] = ("queue", "node", "job", "task")
 _REMEMBERED = 16
 """How many earlier versions of an object are known again."""
 
 KeyT = TypeVar("KeyT")
 ValueT = TypeVar("ValueT")
-
-
-@frozen
-class Seen:
-    """An object as the real cluster has it.
-
-    >>> Seen(NodeInfo(name="n1"), "rv-17").kind
-    'node'
-    """
-
-    item: Item
-    """The object; jobs come without tasks, which are seen by themselves."""
-    version: str = ""
-    """The version of this state. It is opaque: two states are the same if their versions are."""
-    job: str = ""
-    """For a task, the UID of its job; empty: it has none, and only occupies its node."""
-
-    @property
-    def kind(self) -> Kind:
-        """What kind of object it is."""
-        return _KINDS[type(self.item)]
-
-    @property
-    def name(self) -> str:
-        """The name of a node or queue, the UID of a job or task."""
-        return self.item.name if isinstance(self.item, (NodeInfo, Queue)) else self.item.uid
-
-
-@frozen
-class Deleted:
-    """An object that the real cluster does not have any more."""
-
-    kind: Kind
-    name: str
-    """The name of a node or queue, the UID of a job or task."""
-    version: str = ""
-
-
-class CorrectionKind(Enum):
-    """What turned out to be different from what was known."""
-
-    BIND_GIVEN_UP = "bind given up"
-    EVICTION_GIVEN_UP = "eviction given up"
-    STARTED_AFTER_ALL = "started after all"
-    """A bind that had been given up, or of another scheduler."""
-    BOUND_ELSEWHERE = "bound elsewhere"
-    WAITS_AGAIN = "waits again"
-    GONE_WHILE_BINDING = "gone while binding"
-    NODE_GONE = "node gone"
-    """It is closed, and goes when the last of its tasks has gone."""
-    NODE_UNKNOWN = "node unknown"
-    """A task is on a node that was not seen yet: it is there, and closed, until it is."""
-
-
-@frozen
-class Correction:
-    """Something that turned out to be different from what was known."""
-
-    kind: CorrectionKind
-    name: str
-    """The UID of the task, or the name of the node."""
-    text: str
-
-    def __str__(self) -> str:
-        return self.text
-
-
-@frozen
-class InFlight:
-    """A decision that was sent, of which nothing has been seen yet."""
-
-    decision: Literal["bind", "eviction"]
-    node_name: str
-    since: float
-
-
-describe(Seen, Deleted, Correction, InFlight)
-
-
-@frozen
-class _Known:
-    """What was seen last of an object."""
-
-    item: Item
-    version: str
-    job: str = ""
 
 
 def _versions() -> deque[str]:
@@ -143,12 +61,23 @@ class Reconciler:
       or until it is given up: then it runs on. What replaces it has another UID.
     - A node that is gone is closed while tasks are on it, and comes back as it was seen. So is a
       node that was not seen yet.
-    - A task whose job was not seen waits for it; on a node, it occupies that meanwhile.
-    - A queue whose parent was not seen waits for it.
+    - What is seen of a task (its devices and other choices, its group, its number) counts, whatever
+      was known of it.
+    - A task waits for its job, and for its group in it; on a node, it occupies that meanwhile. So
+      does one whose number in a group with segments another task has that stays, and one of a
+      nested segment that is not whole.
+    - A queue waits for its parent, a job for the topologies that it asks for, with their levels; a
+      device for the counter sets that it draws on. Of a listed domain those nodes count that are
+      there.
 
     Args:
         cluster: the cluster that it keeps; nothing else should apply events to it.
-        give_up_after: seconds after which a decision is given up if nothing is seen of it.
+        give_up_after: seconds after which a decision is given up if nothing is seen of it. It must
+            be longer than what a call can take to have an effect, and than the time between two
+            lists of all tasks: where a watch event is lost, only the next list shows that a task
+            has started, and its place must not be given away before.
+        list_every: seconds between two lists of all tasks (`relist`, `observe_all`), to have
+            `give_up_after` checked against them; None: not checked.
         is_newer: whether the first version is newer than the second, where versions can be
             compared; None: they are opaque.
 
@@ -183,6 +112,7 @@ class Reconciler:
         cluster: Cluster,
         *,
         give_up_after: float = 300.0,
+        list_every: float | None = None,
         is_newer: Callable[[str, str], bool] | None = None,
     ) -> None:
         faults: list[Fault] = []
@@ -191,6 +121,13 @@ class Reconciler:
         if [*time_problems("", give_up_after)] or give_up_after <= 0:
             message = f"expected a number of seconds above 0, got {shown(give_up_after)}"
             faults.append(Fault("give_up_after", message))
+        elif list_every is not None and (
+            [*time_problems("", list_every)] or not 0 < list_every < give_up_after
+        ):
+            what = f"seconds above 0 and below give_up_after, {give_up_after!r}"
+            why = "a bind whose event is lost is seen in the next list only"
+            message = f"expected {what}, got {shown(list_every)}: {why}"
+            faults.append(Fault("list_every", message))
         if is_newer is not None and not callable(is_newer):
             faults.append(Fault("is_newer", f"expected a function, got {shown(is_newer)}"))
         if faults:
@@ -198,7 +135,8 @@ class Reconciler:
         self._cluster = cluster
         self._give_up_after = give_up_after
         self._is_newer = is_newer
-        self._known: dict[tuple[Kind, str], _Known] = {}
+        self._known: dict[Kind, dict[str, KnownObject]] = {kind: {} for kind in KINDS}
+        """What was seen last of each object, by kind and name, in the order of the last list."""
         self._past: dict[tuple[Kind, str], deque[str]] = {}
         """The versions of each object that are not news, with those of deleted ones."""
         self._deleted: dict[str, Literal[True]] = {}
@@ -228,7 +166,7 @@ class Reconciler:
             EventError: something seen is invalid; all faults at once, and nothing has changed.
 
         """
-        self._check(observations)
+        check_observations(observations)
         with self._all_or_nothing() as corrections:
             concerned = [each for each in observations if self._is_news(each)]
             for each in concerned:
@@ -246,14 +184,14 @@ class Reconciler:
 
         """
         listed = kept_tuple(seen, "seen")
-        self._check(listed, only_seen=True)
+        check_observations(listed, only_seen=True)
         other = [each for each in listed if each.kind != kind]
-        if kind not in _IN_ORDER or other:
-            what = f"objects of kind {shown(kind)}" if kind in _IN_ORDER else ", ".join(_IN_ORDER)
+        if kind not in KINDS or other:
+            what = f"objects of kind {shown(kind)}" if kind in KINDS else ", ".join(KINDS)
             got = shown(other[0]) if other else shown(kind)
             raise EventError.at("kind", f"expected {what}, got {got}")
         with self._all_or_nothing() as corrections:
-            self._settle(self._note_all(kind, listed))
+            self._settle(self._note_all(ROWS[KINDS.index(kind)], listed))
         return tuple(corrections)
 
     def observe_all(self, snapshot: Snapshot, /) -> tuple[Correction, ...]:
@@ -267,47 +205,34 @@ class Reconciler:
         """
         if not is_of(snapshot, Snapshot):
             raise EventError.at("snapshot", f"expected a Snapshot, got {shown(snapshot)}")
-        seen: dict[Kind, list[Seen]] = {
-            "queue": [Seen(queue) for queue in snapshot.queues],
-            "node": [Seen(node) for node in snapshot.nodes],
-            "job": [Seen(evolve(job, tasks=(), plan=None)) for job in snapshot.jobs],
-            "task": [Seen(task, job=job.uid) for job in snapshot.jobs for task in job.tasks],
-        }
-        seen["task"] += [Seen(task) for task in snapshot.other_tasks]
-        common = common_of(snapshot)
-        before = common_of(self._cluster.snapshot())
         with self._all_or_nothing() as corrections:
-            changed = [self._note_all(kind, seen[kind]) for kind in _IN_ORDER]
-            if common != before:
-                # Nodes may still draw on counters that go, and on those that come.
-                known = {(each.driver, each.pool, each.name) for each in snapshot.counter_sets}
-                kept = [
-                    each
-                    for each in before["counter_sets"]
-                    if (each.driver, each.pool, each.name) not in known
-                ]
-                both = [*snapshot.counter_sets, *kept]
-                self._cluster.apply(happened.DevicesChanged(devices=(), counter_sets=both))
+            changed = [self._note_all(row, row.seen_in(snapshot)) for row in ROWS]
             self._settle({each for some in changed for each in some})
-            if common != before:
-                self._cluster.apply(happened.DevicesChanged(**common))
         return tuple(corrections)
 
-    def _note_all(self, kind: Kind, listed: Iterable[Seen]) -> set[tuple[Kind, str]]:
+    def _note_all(self, row: KindRow, listed: Iterable[Seen]) -> set[tuple[Kind, str]]:
         """Note all objects of a kind; return those that are not as they were."""
+        kind = row.kind
         for key in [key for key in self._past if key[0] == kind]:
             self._write(self._past, key, None)
         there = {each.name: each for each in listed}
-        changed = {key for key in self._known if key[0] == kind and key[1] not in there}
+        known = self._known[kind]
+        names = {*known, *row.names_in(self._cluster.content)}
+        changed: set[tuple[Kind, str]] = {(kind, name) for name in names if name not in there}
         for _, name in sorted(changed):
             self._note(Deleted(kind, name))
+        order = list(known)
         for name, each in there.items():
-            known = self._known.get((kind, name))
-            if known is None or (known.item, known.job) != (each.item, each.job):
+            before = known.get(name)
+            if before is None or (before.item, before.job) != (each.item, each.job):
                 changed.add((kind, name))
             if kind == "task":
                 self._write(self._deleted, name, None)
             self._note(each)
+        if row.has_order and order != list(there):
+            listed_now = {name: known[name] for name in there}
+            self._write(self._known, kind, listed_now)
+            changed.update((kind, name) for name in there)
         return changed
 
     def carry_out(self, cycle: CycleResult) -> None:
@@ -361,37 +286,11 @@ class Reconciler:
 
     # What was seen
 
-    def _check(self, observations: Iterable[object], *, only_seen: bool = False) -> None:
-        faults: list[Fault] = []
-        for place, each in enumerate(observations):
-            path = f"observations[{place}]"
-            if isinstance(each, Seen):
-                if type(each.item) not in _KINDS:
-                    message = "expected a NodeInfo, Queue, JobInfo or TaskInfo, got"
-                    faults.append(Fault(f"{path}.item", f"{message} {shown(each.item)}"))
-                elif isinstance(each.item, JobInfo) and each.item.tasks:
-                    faults.append(
-                        Fault(f"{path}.item.tasks", "expected none: tasks are seen alone")
-                    )
-                elif not is_text(each.name):
-                    faults.append(Fault(f"{path}.item", f"expected a name, got {shown(each.name)}"))
-            elif only_seen or not isinstance(each, Deleted):
-                what = "Seen" if only_seen else "Seen or Deleted"
-                faults.append(Fault(path, f"expected {what}, got {shown(each)}"))
-            elif each.kind not in _IN_ORDER or not is_text(each.name):
-                faults.append(Fault(path, f"expected a kind and a name, got {shown(each)}"))
-            for name in ("version", "job"):
-                text = getattr(each, name, "")
-                if not is_text(text):
-                    faults.append(Fault(f"{path}.{name}", f"expected a string, got {shown(text)}"))
-        if faults:
-            raise EventError(faults)
-
     def _is_news(self, each: Seen | Deleted) -> bool:
         key = (each.kind, each.name)
         if each.kind == "task" and each.name in self._deleted:
             return False
-        known = self._known.get(key)
+        known = self._known[each.kind].get(each.name)
         if not each.version:
             return known is not None or isinstance(each, Seen)
         if each.version in self._past.get(key, ()):
@@ -402,7 +301,8 @@ class Reconciler:
 
     def _note(self, each: Seen | Deleted) -> None:
         key = (each.kind, each.name)
-        before = self._known.get(key)
+        known = self._known[each.kind]
+        before = known.get(each.name)
         if each.version:
             past = self._past.get(key, _versions()).copy()
             past.append(each.version)
@@ -410,9 +310,9 @@ class Reconciler:
         job = ""
         if isinstance(each, Seen):
             job = each.job
-            self._write(self._known, key, _Known(each.item, each.version, job))
+            self._write(known, each.name, KnownObject(each.item, each.version, job))
         else:
-            self._write(self._known, key, None)
+            self._write(known, each.name, None)
             if each.kind == "task":
                 self._write(self._deleted, each.name, True)
         if each.kind == "task":
@@ -448,241 +348,14 @@ class Reconciler:
     def _correct(self, kind: CorrectionKind, name: str, text: str) -> None:
         self._corrections.append(Correction(kind, name, text))
 
-    # What follows from it
-
-    def _settle(self, concerned: set[tuple[Kind, str]]) -> None:
-        """Bring the cluster up to date with what is known of objects, in an order that works."""
-        names = {kind: sorted(name for of, name in concerned if of == kind) for kind in _IN_ORDER}
-        if names["queue"]:
-            self._settle_queues()
-        for name in names["node"]:
-            self._settle_node(name)
-        for uid in names["job"]:
-            self._settle_job(uid)
-        for uid in names["task"]:
-            self._settle_task(uid)
-
-    def _settle_queues(self) -> None:
-        """Queues refer to one another: those whose parents are all there are in the cluster."""
-        items = (known.item for known in self._known.values())
-        seen = {item.name: item for item in items if isinstance(item, Queue)}
-        wanted: dict[str, Queue] = {}
-        for name in sorted(seen):
-            path: list[str] = []
-            at: str | None = name
-            while at is not None and at in seen and at not in path:
-                path.append(at)
-                at = seen[at].parent
-            if at is None:
-                wanted[name] = seen[name]
-        present = self._cluster.content.queues
-        events: list[happened.Event] = []
-        for name, queue in wanted.items():
-            if name not in present:
-                events.append(happened.QueueAdded(queue))
-                continue
-            before = present[name]
-            # What was used is reckoned here, and only begins as it was seen.
-            after = evolve(queue, usage=before.usage, usage_by_user=before.usage_by_user)
-            if after != before:
-                events.append(happened.QueueChanged(after))
-        events += [happened.QueueRemoved(name) for name in sorted(present) if name not in wanted]
+    def _settle(self, concerned: Iterable[tuple[Kind, str]]) -> None:
+        """Bring the cluster up to date with what is known of objects."""
+        settling = Settling(
+            self._cluster.content, self._known, self._tasks_of, self._flights, self._correct
+        )
+        events = settling.events(concerned)
         if events:
             self._cluster.apply(*events)
-
-    def _settle_node(self, name: str) -> None:
-        content = self._cluster.content
-        known = self._known.get(("node", name))
-        before = content.nodes.get(name)
-        after = None
-        if known is not None:
-            assert isinstance(known.item, NodeInfo)
-            after = known.item
-        elif before is not None and any(
-            content.tasks[uid].status.holds for uid in content.on_node.get(name, ())
-        ):
-            after = evolve(before, unschedulable=True)
-            if before != after:
-                text = f"node {name} is gone; it is closed while tasks are on it"
-                self._correct(CorrectionKind.NODE_GONE, name, text)
-        if after == before:
-            return
-        if after is None:
-            self._cluster.apply(happened.NodeRemoved(name))
-        else:
-            event = happened.NodeAdded if before is None else happened.NodeChanged
-            self._cluster.apply(event(after))
-
-    def _has_node(self, name: str) -> None:
-        """See to it that a node is there on which a task was seen."""
-        if name not in self._cluster.content.nodes:
-            text = f"node {name} was not seen; it is closed until it is"
-            self._correct(CorrectionKind.NODE_UNKNOWN, name, text)
-            self._cluster.apply(happened.NodeAdded(NodeInfo(name=name, unschedulable=True)))
-
-    def _settle_job(self, uid: str) -> None:
-        content = self._cluster.content
-        known = self._known.get(("job", uid))
-        before = content.jobs.get(uid)
-        if known is None and before is None:
-            return
-        if known is None or before is None:
-            if known is None:
-                self._cluster.apply(happened.JobRemoved(uid))
-            else:
-                assert isinstance(known.item, JobInfo)
-                self._cluster.apply(happened.JobArrived(known.item))
-            for task in list(self._tasks_of.get(uid, ())):
-                self._settle_task(task)
-            return
-        item = known.item
-        assert isinstance(item, JobInfo)
-        if evolve(before, plan=None, eligible_time=item.eligible_time) == evolve(item, plan=None):
-            return
-        changed = happened.JobChanged(
-            uid,
-            priority=item.priority,
-            queue=item.queue,
-            min_available=item.min_available,
-            max_available=_or_none(item.max_available),
-            holds=item.holds,
-            user=item.user,
-            labels=item.labels,
-            deadline=_or_none(item.deadline),
-            max_wait=_or_none(item.max_wait),
-        )
-        self._cluster.apply(changed)
-        after = content.jobs[uid]
-        kept = evolve(item, plan=after.plan, eligible_time=after.eligible_time)
-        if after != kept:  # in what no event changes: its groups, say, or what it depends on
-            whole = evolve(kept, tasks=self._cluster.job(uid).tasks)
-            self._cluster.apply(happened.JobRemoved(uid), happened.JobArrived(whole))
-
-    # Tasks
-
-    def _settle_task(self, uid: str) -> None:
-        content = self._cluster.content
-        known = self._known.get(("task", uid))
-        before = content.tasks.get(uid)
-        on = None if before is None else before.node_name
-        if known is None:
-            flight = self._flights.pop(uid, None)
-            if flight is not None and flight.decision == "bind":
-                text = f"task {uid} was deleted while it was being bound to {flight.node_name}"
-                self._correct(CorrectionKind.GONE_WHILE_BINDING, uid, text)
-            if before is not None:
-                self._cluster.apply(happened.TaskRemoved(uid))
-        else:
-            item = known.item
-            assert isinstance(item, TaskInfo)
-            owner = known.job if known.job in content.jobs else None
-            after = self._as_known(item, before)
-            if after.node_name is not None:
-                self._has_node(after.node_name)
-            self._correct_place(before, after)
-            if before is not None and (
-                content.owner.get(uid) != owner or not _can_become(before.status, after.status)
-            ):
-                self._cluster.apply(happened.TaskRemoved(uid))
-                before = None
-            if before is None:
-                self._add(after, owner, is_waiting_for=known.job)
-            elif before != after:
-                self._change(before, after)
-        if on is not None and ("node", on) not in self._known:
-            self._settle_node(on)
-
-    def _as_known(self, item: TaskInfo, before: TaskInfo | None) -> TaskInfo:
-        """Return a task as it is, given how it was seen, and what is in flight."""
-        uid, status, node = item.uid, item.status, item.node_name
-        flight = self._flights.get(uid)
-        if status is TaskStatus.UNKNOWN:
-            self._flights.pop(uid, None)
-        elif not status.holds and not status.ended:
-            if flight is not None and flight.decision == "bind":
-                status, node = TaskStatus.BOUND, flight.node_name
-            else:
-                self._flights.pop(uid, None)
-                status, node = TaskStatus.PENDING, None
-                if before is not None and not before.status.holds and not before.status.ended:
-                    status, node = before.status, before.node_name  # it may be promised a place
-        elif (
-            flight is not None
-            and flight.decision == "eviction"
-            and status.occupies
-            and node == flight.node_name
-        ):
-            status = TaskStatus.RELEASING
-        else:
-            self._flights.pop(uid, None)
-            if status.ended:
-                node = None
-            elif (
-                status in TO_START
-                and before is not None
-                and before.status is TaskStatus.RUNNING
-                and before.node_name == node
-            ):
-                status = TaskStatus.RUNNING
-            elif status is TaskStatus.BINDING:
-                status = TaskStatus.BOUND
-        start, attained, is_backfill = item.start_time, item.attained_service, item.is_backfill
-        if before is not None:
-            is_backfill = before.is_backfill
-            attained = before.attained_service
-            if before.node_name == node and before.status.holds == status.holds:
-                start = before.start_time
-        if not status.holds:
-            start = None
-        elif start is None:
-            start = self._cluster.now
-        return evolve(
-            item,
-            status=status,
-            node_name=node,
-            start_time=start,
-            attained_service=attained,
-            is_backfill=is_backfill,
-        )
-
-    def _correct_place(self, before: TaskInfo | None, after: TaskInfo) -> None:
-        if before is None or before.status.ended or after.status.ended:
-            return
-        uid, was, now = before.uid, before.node_name, after.node_name
-        if before.status.holds and not after.status.holds:
-            if before.status is not TaskStatus.RELEASING:
-                text = f"task {uid} is not on {was} any more; it waits again"
-                self._correct(CorrectionKind.WAITS_AGAIN, uid, text)
-        elif before.status.holds and was != now:
-            text = f"task {uid} is on {now}, not on {was}"
-            self._correct(CorrectionKind.BOUND_ELSEWHERE, uid, text)
-        elif after.status.holds and not before.status.holds:
-            text = f"task {uid} is on {now} after all"
-            self._correct(CorrectionKind.STARTED_AFTER_ALL, uid, text)
-
-    def _add(self, task: TaskInfo, owner: str | None, *, is_waiting_for: str) -> None:
-        if owner is not None:
-            self._cluster.apply(happened.TasksAdded(owner, (task,)))
-        elif task.status.holds or not (is_waiting_for or task.status.ended):
-            self._cluster.apply(happened.OtherTaskArrived(task))
-
-    def _change(self, before: TaskInfo, after: TaskInfo) -> None:
-        uid = before.uid
-        described = as_it_was(after, before)
-        if described != before:
-            self._cluster.apply(happened.TaskChanged(after))
-        if before.status is after.status and before.node_name == after.node_name:
-            return
-        if after.status is TaskStatus.SUCCEEDED:
-            self._cluster.apply(happened.TaskSucceeded(uid))
-        elif after.status is TaskStatus.FAILED:
-            self._cluster.apply(happened.TaskFailed(uid))
-        elif after.status.holds and after.node_name is not None:
-            self._cluster.apply(happened.TaskFound(uid, after.node_name, status=after.status))
-        elif before.status.holds:
-            is_refused = before.status in TO_START
-            event = happened.BindRefused if is_refused else happened.TaskGone
-            self._cluster.apply(event(uid))
 
     def _give_up(self, uid: str) -> None:
         flight = self._flights.pop(uid)
@@ -694,17 +367,8 @@ class Reconciler:
                 self._cluster.apply(happened.BindRefused(uid))
         elif task.status is TaskStatus.RELEASING:
             self._cluster.apply(happened.EvictionRefused(uid))
-        if ("node", flight.node_name) not in self._known:
-            self._settle_node(flight.node_name)
-
-
-def _can_become(before: TaskStatus, after: TaskStatus) -> bool:
-    """Return whether an event says so; a task for which there is none is removed and added."""
-    if before is after:
-        return True
-    if TaskStatus.UNKNOWN in (before, after) or before.ended:
-        return False
-    return before.holds or not after.ended
+        if flight.node_name not in self._known["node"]:
+            self._settle([("node", flight.node_name)])
 
 
 def _put(table: dict[KeyT, ValueT], key: KeyT, value: ValueT | None) -> None:
@@ -712,7 +376,3 @@ def _put(table: dict[KeyT, ValueT], key: KeyT, value: ValueT | None) -> None:
         table.pop(key, None)
     else:
         table[key] = value
-
-
-def _or_none(limit: ValueT | None) -> ValueT | happened.NoLimit:
-    return happened.NO_LIMIT if limit is None else limit

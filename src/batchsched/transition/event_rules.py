@@ -114,8 +114,10 @@ def starting(
 def as_it_was(task: TaskInfo, before: TaskInfo) -> TaskInfo:
     """Return a task that is described anew in the place that it had before.
 
-    What plugins have chosen for it there stays, as far as the description does not tell it.
+    What plugins have chosen for it there stays, as far as the description does not tell it; the
+    devices, as long as it claims the same.
     """
+    stays = task.devices is None and task.claims == before.claims
     return evolve(
         task,
         status=before.status,
@@ -124,7 +126,7 @@ def as_it_was(task: TaskInfo, before: TaskInfo) -> TaskInfo:
         start_time=before.start_time,
         attained_service=before.attained_service,
         choices=task.choices or before.choices,
-        devices=before.devices if task.devices is None else task.devices,
+        devices=before.devices if stays else task.devices,
     )
 
 
@@ -170,7 +172,10 @@ def _becomes(status: TaskStatus) -> Callable[[TaskInfo, float], TaskInfo]:
 
 
 def _ends(status: TaskStatus) -> Callable[[TaskInfo, float], TaskInfo]:
-    return lambda task, now: _ended(task, status, None, None, task.seconds_held(now))
+    def ended(task: TaskInfo, now: float) -> TaskInfo:
+        return _having(_ended(task, status, None, None, task.seconds_held(now)), None)
+
+    return ended
 
 
 def _is_replaced(task: TaskInfo, now: float) -> TaskInfo | None:

@@ -91,6 +91,12 @@ def without_requests(job: JobInfo) -> JobInfo:
     return evolve(job, topology=None, groups=groups)
 
 
+def are_requests(job: JobInfo) -> bool:
+    """Return whether what a job and its groups ask for can be read. O(groups)."""
+    asked = (job.topology, *(group.topology for group in job.groups))
+    return not any([*_check_request("", each)] for each in asked)
+
+
 def requests_problems(job: JobInfo, levels: Levels) -> Problems:
     """Yield the problems of what a job and its groups ask of topologies. O(tasks + groups)."""
     tasks = [task for task in job.tasks if is_of(task, TaskInfo)] if is_tuple(job.tasks) else []
