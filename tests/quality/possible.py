@@ -18,7 +18,7 @@ from attrs import evolve, frozen
 from tests.support.possible import ORDERS, THERE, NotAsked, broken_law, claimant_of
 from tests.support.tiny_clusters import FEATURES, world
 
-from batchsched import Resource, Snapshot, TaskInfo, TaskStatus, TopologyRequest
+from batchsched import Preemptible, Resource, Snapshot, TaskInfo, TaskStatus, TopologyRequest
 from batchsched.testing import as_code
 from batchsched.tools import shrink
 
@@ -69,7 +69,7 @@ def traits_of(snapshot: Snapshot) -> list[str]:
         "unlike": len({evolve(t, uid="", name="", index=None, group=None) for t in tasks}) > 1,
         "elastic claimant": claimant.min_available < len(tasks),
         "elastic victim": any(j.min_available < len(j.tasks) for j in running),
-        "not preemptible": any(not j.preemptible for j in running),
+        "not preemptible": any(j.preemptible is not Preemptible.ALWAYS for j in running),
         "runtimes": any(t.start_time is not None for t in others),
         "leaving": any(t.status is TaskStatus.RELEASING for t in others),
         "critical": any(t.priority_class_name for t in others),
@@ -156,7 +156,7 @@ def described(snapshot: Snapshot) -> str:
         lines.append(
             f"    job {job.name} ({job.priority}) in {job.queue}, min {job.min_available}"
             + (f", {request_text(job.topology)}" if job.topology else "")
-            + ("" if job.preemptible else ", not preemptible")
+            + ("" if job.preemptible is Preemptible.ALWAYS else f", preemptible {job.preemptible}")
             + "".join(
                 f", group {g.name} min {g.min} {request_text(g.topology)}" for g in job.groups
             )

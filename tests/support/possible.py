@@ -26,6 +26,7 @@ from batchsched import (
     JobInfo,
     LabelSelector,
     NodeInfo,
+    Preemptible,
     Queue,
     QueueStatus,
     Resource,
@@ -57,32 +58,8 @@ ORDERS = (
 
 @lru_cache
 def configuration(actions: str) -> SchedulerConfig:
-    """Actions, separated by commas, with the default tiers, all that reads data, and `curable`."""
-    curable = {"arguments": {"curable": True}}
-    return SchedulerConfig.from_mapping(
-        {
-            "actions": [
-                {"name": name, **(curable if name in ("preempt", "reclaim") else {})}
-                for name in actions.split(",")
-            ],
-            "tiers": [
-                {
-                    "plugins": [
-                        "priority",
-                        {"name": "gang", "arguments": {"atMinimum": "whole-job"}},
-                        "conformance",
-                        "protection",
-                    ]
-                },
-                {
-                    "plugins": [
-                        {"name": "drf", "enablePreemptable": False},
-                        *("predicates", "devices", "topology", "capacity", "nodeorder"),
-                    ]
-                },
-            ],
-        }
-    )
+    """Actions, separated by commas, with the default tiers, where `curable` is on."""
+    return SchedulerConfig.from_mapping({"actions": actions})
 
 
 @lru_cache
@@ -170,7 +147,7 @@ def expect_in_scope(snapshot: Snapshot, claimant: JobInfo) -> None:
         or any(job.max_available is not None or job.min_groups is not None for job in snapshot.jobs)
         or any(job.min_available > len(job.tasks) for job in snapshot.jobs)
         or any(group.parent is not None for job in snapshot.jobs for group in job.groups)
-        or not claimant.preemptible
+        or claimant.preemptible is not Preemptible.ALWAYS
         or any(job.min_available < 1 for job in snapshot.jobs),
         "priorities": any(t.priority != job.priority for job in snapshot.jobs for t in job.tasks),
         "tasks": any(
@@ -243,14 +220,18 @@ class Question:
             if job is self.claimant or not there or not self.may_move(job, action):
                 continue
             core, surplus = there[: job.min_available], there[job.min_available :]
-            whole = not self.is_young(job, action) and all(map(is_ordinary, there))
+            whole = (
+                job.preemptible is not Preemptible.SURPLUS
+                and not self.is_young(job, action)
+                and all(map(is_ordinary, there))
+            )
             found.update(task.uid for task in surplus if is_ordinary(task))
             found.update(task.uid for task in core if whole)
         return frozenset(found)
 
     def may_move(self, job: JobInfo, action: str) -> bool:
         """Whether the action may evict of this job at all."""
-        if not job.preemptible:
+        if job.preemptible is Preemptible.NEVER:
             return False
         if action == "preempt":
             return job.queue == self.claimant.queue and job.priority < self.claimant.priority

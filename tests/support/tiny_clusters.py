@@ -19,6 +19,7 @@ from batchsched import (
     NodeInfo,
     PodAffinity,
     PodAffinityTerm,
+    Preemptible,
     Queue,
     Resource,
     ResourceLimit,
@@ -219,7 +220,9 @@ class _Drawing:
                     min_available=random.randint(1, len(tasks))
                     if self.has("elastic")
                     else len(tasks),
-                    preemptible=not self.often("protection", times=3),
+                    preemptible=random.choice((Preemptible.NEVER, Preemptible.SURPLUS))
+                    if self.often("protection", times=3)
+                    else Preemptible.ALWAYS,
                     tasks=tasks,
                 )
             )

@@ -2,26 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections import Counter
+from collections.abc import Collection, Hashable, Iterable, Sequence
 from fractions import Fraction
+from typing import Any
 
 import pytest
+from hypothesis.strategies import SearchStrategy
 from tests.support.opening import Opened, OpensA, violation_of
 
-from batchsched import TaskStatus
+from batchsched import Snapshot, TaskStatus, Unfit, UnfitReason
 from batchsched.plugin import (
+    Fit,
     JobState,
     Need,
     NodeScore,
     NodeSet,
+    NodeState,
     Part,
     QueueState,
+    SessionView,
     TaskState,
     Verdict,
 )
-from batchsched.testing import check_plugin
+from batchsched.plugins.devices import DevicesPlugin
+from batchsched.testing import VacuityWarning, check_plugin, snapshots, with_devices
 
 pytestmark = pytest.mark.slow
+
+NO = Unfit(UnfitReason.REFUSED_BY_PLUGIN, plugin="under-test", detail="no")
 
 
 class KeysOfSets(Opened):
@@ -199,3 +208,92 @@ def test_what_the_scheduler_refuses_of_numpy_is_refused() -> None:
     violation = violation_of(OpensA(Votes))
     assert violation.extension_point == "job_ready"
     assert "which is neither a Vote nor a bool" in violation.seen
+
+
+class FewOfEach(Opened):
+    """A limit of how many tasks of a user there are at a time."""
+
+    def __init__(self, view: SessionView) -> None:
+        super().__init__(view)
+        self.running = Counter[str]()
+        for task in view.tasks.values():
+            if task.status.charged:
+                self.on_allocate(task)
+
+    def on_allocate(self, task: TaskState, /) -> None:
+        if task.job is not None:
+            self.running[task.job.info.user] += 1
+
+    def on_deallocate(self, task: TaskState, /) -> None:
+        if task.job is not None:
+            self.running[task.job.info.user] -= 1
+
+    def allocatable(self, queue: QueueState, need: Need, /) -> Unfit | None:
+        return NO if self.running[need.job.info.user] + len(need.tasks) > self.most else None
+
+    most = 2
+
+
+class ForgetsWhoLeaves(FewOfEach):
+    def on_deallocate(self, task: TaskState, /) -> None:
+        pass
+
+
+class RefusesNothing(FewOfEach):
+    most = 1000
+
+
+class AnswersALimitWithABool(FewOfEach):
+    def allocatable(self, queue: QueueState, need: Need, /) -> Any:
+        return True
+
+
+def test_limits_of_what_queues_may_take_are_asked_before_and_after_changes() -> None:
+    check_plugin(OpensA(FewOfEach), max_examples=60)
+    assert violation_of(OpensA(ForgetsWhoLeaves)).extension_point == "allocatable"
+    assert violation_of(OpensA(AnswersALimitWithABool)).extension_point == "allocatable"
+
+
+def test_a_limit_that_never_refused_is_told_of() -> None:
+    with pytest.warns(VacuityWarning, match="allocatable: it answered None everywhere"):
+        check_plugin(OpensA(RefusesNothing), max_examples=60)
+
+
+class Seats(Opened):
+    """Gives each task one of two seats of its node."""
+
+    def choice_signature(self, task: TaskState, /) -> Hashable | None:
+        return "any"
+
+    def choose(
+        self,
+        task: TaskState,
+        node: NodeState,
+        fit: Fit,
+        /,
+        *,
+        gone: Collection[TaskState] = (),
+        kept: Hashable | None = None,
+    ) -> Hashable | Unfit | None:
+        there = [
+            other
+            for other in node.tasks.values()
+            if other not in gone
+            and not (other.status is TaskStatus.RELEASING and fit is Fit.LATER)
+            and not (other.is_backfill and fit is Fit.CONDITIONALLY)
+        ]
+        taken = {other.choices.get("seats") for other in there}
+        free = [seat for seat in (1, 2) if seat not in taken and kept in (None, seat)]
+        return free[0] if free and len(there) < 2 else NO
+
+
+@pytest.mark.parametrize("examples", [snapshots(max_nodes=2), None], ids=["drawn", "default"])
+def test_plugins_that_choose_are_asked_where_a_cycle_would_ask(
+    examples: SearchStrategy[Snapshot] | None,
+) -> None:
+    check_plugin(OpensA(Seats), name="seats", examples=examples, max_examples=100)
+
+
+def test_the_plugin_devices_keeps_the_laws_of_plugins() -> None:
+    drawn = with_devices(snapshots(max_nodes=3, max_jobs=4, max_tasks=3))
+    check_plugin(DevicesPlugin.from_arguments, name="more-devices", examples=drawn)

@@ -53,7 +53,8 @@ def check_plugin(
     The laws: its methods return what their extension points require, and never raise. Equal
     calls return equal answers, and calls change nothing. Keys of jobs and queues depend only on the
     job or queue; keys of tasks are constant. Predicates and scores respect their declared scope
-    (`Reads`) and agree with their `signature`; `normalise` depends only on its arguments. Verdicts
+    (`Reads`) and agree with their `signature`, and so do choices where a cycle would ask for them;
+    `normalise` depends only on its arguments. Verdicts
     agree with `claimant_key` (and then read only the permitted accounts) and `shielded`. After a
     statement is discarded, every answer but that key is as before. No state leaks from cycle to
     cycle: neither answers nor results depend on earlier cycles. The other hints, and state that is
@@ -84,9 +85,9 @@ def check_plugin(
             ``examples=snapshots(labels=...)``).
 
     Warns:
-        VacuityWarning: no law was broken, but a predicate, score, key or verdict was the same in
-            all examples, because what it reads never varied. The warning names the arguments to
-            pass. There is none for fewer than twenty different examples.
+        VacuityWarning: no law was broken, but a predicate, score, key, choice, limit or verdict was
+            the same in all examples, because what it reads never varied. The warning names the
+            arguments to pass. There is none for fewer than twenty different examples.
 
     >>> from batchsched.plugins.drf import DrfPlugin
     >>> check_plugin(DrfPlugin(), max_examples=5)

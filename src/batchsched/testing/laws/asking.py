@@ -217,6 +217,7 @@ def _questions(trial: LawTrial) -> Iterator[_Asked]:
                 if function is not None:
                     question = Question(point, f"{what} {name!r}", kind, name)
                     yield question, partial(_answer, function, part), check
+    yield from _of_limits(trial)
     yield from _of_nodes(trial)
     yield from _of_victims(trial)
     yield from _of_sets(trial)
@@ -235,6 +236,18 @@ def _need_of(queue: QueueState) -> Need | None:
         if pending:
             return need_of_job(job, pending)
     return None
+
+
+def _of_limits(trial: LawTrial) -> Iterator[_Asked]:
+    """Ask for each job that waits whether its queue may take what it needs."""
+    limit = trial.function("allocatable")
+    if limit is None:
+        return
+    for job in trial.session.jobs.values():
+        need = need_of_job(job, trial.session.in_task_order(job.having(TaskStatus.PENDING)))
+        if need is not None and job.queue is not None:
+            question = Question("allocatable", f"job {job.uid!r}")
+            yield question, partial(limit, job.queue, need), is_unfit
 
 
 def _of_nodes(trial: LawTrial) -> Iterator[_Asked]:

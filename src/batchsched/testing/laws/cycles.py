@@ -14,7 +14,7 @@ from batchsched.model.snapshot import Snapshot
 from batchsched.model.validation.values import shown
 from batchsched.scheduler import Scheduler
 from batchsched.testing.laws.asking import VERDICTS, Answers, ask_all, first_change
-from batchsched.testing.laws.trial import LawTrial, LawViolation, Subject
+from batchsched.testing.laws.trial import NOT_ASKED, LawTrial, LawViolation, Subject
 
 _Cycle = tuple[Answers, CycleResult]
 """All answers in a session that was opened on a snapshot, and the result of a cycle on it."""
@@ -80,6 +80,8 @@ _POINTS = (
     "queue_order_key",
     "task_order_key",
     "node_order_on_resource",
+    "overused",
+    "allocatable",
     *VERDICTS,
 )
 """The checked extension points other than predicates and scores."""
@@ -129,7 +131,8 @@ class AnswersSeen:
             seen = self._by_point.get((question.point, question.number))
             if seen is not None:
                 each = question.point in VERDICTS
-                seen.note(cast("tuple[object, ...]", answer) if each else (answer,))
+                given = cast("tuple[object, ...]", answer) if each else (answer,)
+                seen.note(one for one in given if one is not NOT_ASKED)
 
     def vacuous(self, plugin: str) -> Iterator[str]:
         """Yield a string on each extension point whose answers show nothing."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence, Sized
-from itertools import islice, pairwise
+from itertools import islice, pairwise, product
 from operator import attrgetter
 from typing import cast
 
@@ -27,7 +27,7 @@ from batchsched.testing.laws.asking import (
     searches,
     verdicts,
 )
-from batchsched.testing.laws.trial import LawTrial, Move, move, owner
+from batchsched.testing.laws.trial import NOT_ASKED, LawTrial, Move, move, owner
 
 
 def check_stability(trial: LawTrial) -> Answers:
@@ -131,9 +131,12 @@ def _check_scope_of(
 def _check_accounts(trial: LawTrial) -> None:
     """With Reads.ACCOUNTS, it does not matter which tasks hold the amounts on a node."""
     for one, other in pairwise(trial.pending):
-        node = next((each for each in trial.session.nodes if each.fits(one)), None)
-        if node is not None and one.info != other.info and _amounts(one) == _amounts(other):
-            _check_exchange(trial, one, other, node)
+        if one.info == other.info or _amounts(one) != _amounts(other):
+            continue
+        for node in trial.session.nodes:
+            if all(trial.session.fits(task, node, Fit.NOW) for task in (one, other)):
+                _check_exchange(trial, one, other, node)
+                break
 
 
 def _check_exchange(trial: LawTrial, one: TaskState, other: TaskState, node: NodeState) -> None:
@@ -168,19 +171,21 @@ def _with(trial: LawTrial, task: TaskState, node: NodeState) -> Answers:
 def check_task_keys(trial: LawTrial, _moves: Sequence[Move]) -> None:
     """Tasks with equal `signature` get equal answers on every node."""
     for point, _, declared, function in trial.node_functions:
-        first: dict[object, TaskState] = {}
+        alike: dict[object, list[TaskState]] = {}
         for task in trial.pending:
             try:
-                like = first.setdefault(declared.signature(task), task)
+                alike.setdefault(declared.signature(task), []).append(task)
             except Exception as error:
                 seen = f"that of task {task.uid!r} raises {type(error).__name__}: {error}"
                 trial.fail(point, "signature answers with something that can be hashed", seen)
-            for node in trial.session.nodes if like is not task else ():
-                answers = function(like, node), function(task, node)
-                if answers[0] != answers[1]:
+        for tasks, node in product(alike.values(), trial.session.nodes):
+            answers = [(task, function(task, node)) for task in tasks if len(tasks) > 1]
+            asked = [each for each in answers if each[1] is not NOT_ASKED]
+            for (like, first), (task, answer) in pairwise(asked):
+                if answer != first:
                     seen = (
-                        f"{like.uid!r} and {task.uid!r} have the same key and get {answers[0]!r} "
-                        f"and {answers[1]!r} on node {node.name!r}"
+                        f"{like.uid!r} and {task.uid!r} have the same key and get {first!r} "
+                        f"and {answer!r} on node {node.name!r}"
                     )
                     trial.fail(point, "tasks with equal signature get equal answers", seen)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
 from copy import deepcopy
+from enum import Enum
 from functools import partial
 from typing import NoReturn, cast
 
@@ -206,6 +207,13 @@ class Declared:
     signature: Callable[[TaskState], Hashable]
 
 
+class _NotAsked(Enum):
+    NOT_ASKED = "not asked"
+
+
+NOT_ASKED = _NotAsked.NOT_ASKED
+"""In the place of an answer: a cycle would not have asked."""
+
 NodeFunction = tuple[
     str, int, Predicate | NodeScore | Declared, Callable[[TaskState, NodeState], object]
 ]
@@ -265,12 +273,12 @@ class LawTrial:
 
     @property
     def choose_now(self) -> Callable[[TaskState, NodeState], object] | None:
-        """What the plugin chooses now; None where it is not asked, as the task does not fit."""
+        """What the plugin chooses now; `NOT_ASKED` where the task does not fit otherwise."""
         choose, sign = self.function("choose"), self.function("choice_signature")
         if choose is None:
             return None
         return lambda task, node: (
-            None
+            NOT_ASKED
             if not node.fits(task) or (sign is not None and sign(task) is None)
             else choose(task, node, Fit.NOW)
         )
