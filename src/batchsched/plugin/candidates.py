@@ -13,7 +13,7 @@ from batchsched.state.records import Fit, NodeState, TaskState
 class NodeSet:
     """A set of nodes, compared by identity."""
 
-    __slots__ = ("name", "nodes", "parts", "slots")
+    __slots__ = ("more", "name", "nodes", "parts", "slots")
 
     def __init__(self, name: str, nodes: Iterable[NodeState], parts: Iterable[Part] = ()) -> None:
         self.name = name
@@ -24,6 +24,8 @@ class NodeSet:
         go anywhere in the set."""
         self.slots = frozenset(node.slot for node in self.nodes)
         """The slots of its nodes."""
+        self.more: RoomForMore | None = None
+        """Where tasks are tried that may follow the need; see `followed_in`."""
 
     def with_parts(self, parts: Iterable[Part]) -> NodeSet:
         """Return another set of the same nodes, with parts. O(parts)."""
@@ -31,8 +33,26 @@ class NodeSet:
         made.nodes, made.slots, made.parts = self.nodes, self.slots, tuple(parts)
         return made
 
+    def followed_in(self, more: RoomForMore) -> NodeSet:
+        """Return another set of the same nodes, with the same parts, that counts what may follow.
+
+        Of the sets of one rank in which the need finds a place, that is taken after which most of
+        `Need.more` find one, too. So further sets are asked for although one would do.
+        """
+        made = self.with_parts(self.parts)
+        made.more = more
+        return made
+
     def __repr__(self) -> str:
         return f"<{self.name}: {len(self.nodes)} nodes>"
+
+
+class RoomForMore(NamedTuple):
+    """Where more tasks of a job may go that follow what it needs next."""
+
+    nodes: NodeSet
+    rank: int
+    """Sets of one rank are compared: the first ranks in which the need finds a place."""
 
 
 class Part(NamedTuple):

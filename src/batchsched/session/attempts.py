@@ -25,6 +25,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from functools import partial
+from itertools import groupby
 
 from attrs import define, field
 
@@ -96,6 +97,12 @@ def waits_for_company(session: Session, task: TaskState, *, ahead: bool) -> bool
         return False
     nodes = accepting_nodes(session, task) if ahead else None
     return not any(session.placement.feasible(task) if nodes is None else nodes)
+
+
+def _compared(trial: Trial) -> tuple[Stage, Need, int] | None:
+    """Return which trials are compared by what may follow; None: the first one counts."""
+    room = trial.nodes.more
+    return None if room is None or not trial.need.more else (trial.stage, trial.need, room.rank)
 
 
 def _is_possible(session: Session, statement: Statement, trial: Trial, place: Place) -> bool:
@@ -441,7 +448,29 @@ class Attempts:
         for asked in needs_in_turn(session, need, turn.left, finds_place):
             left = [task for task in turn.left if asked is need or task in asked.tasks]
             if asked is need or not self.asks_queue or may_take(session, turn.job, left):
-                yield from sets_in_turn(session, asked, tuple(left), stages)
+                trials = sets_in_turn(session, asked, tuple(left), stages)
+                for kind, some in groupby(trials, key=_compared):
+                    if kind is None:
+                        yield from some
+                    else:
+                        yield from self._with_most_room(some, place)
+
+    def _with_most_room(self, trials: Iterable[Trial], place: Place) -> Iterator[Trial]:
+        """Yield the first of some trials after which most of what may follow finds a place too."""
+        session, most, best = self.session, -1, None
+        for trial in trials:
+            room, more = trial.nodes.more, trial.need.more
+            with session.statement(is_trial=True) as statement:
+                if room is None or not try_in(session, statement, trial, place):
+                    continue
+                statement.within = room.nodes
+                count = sum(place(statement, task, trial.stage) for task in more)
+            if count > most:
+                most, best = count, trial
+            if count == len(more):
+                break
+        if best is not None:
+            yield best
 
     def _place_again(
         self, job: JobState, statement: Statement, tasks: Sequence[TaskState], stage: Stage

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from itertools import islice
 
 from attrs import frozen
@@ -13,7 +14,7 @@ from batchsched.model.immutable import EMPTY
 from batchsched.model.reasons import NoDomain, Unfit
 from batchsched.model.topology import Topology, TopologyRequest
 from batchsched.plugin.arguments import Arguments
-from batchsched.plugin.candidates import NodeSet, Part
+from batchsched.plugin.candidates import NodeSet, Part, RoomForMore
 from batchsched.plugin.extension_points import Changes, NothingToDo
 from batchsched.plugin.session_view import DomainCounts, SessionView
 from batchsched.plugins.topology.areas import Area, areas_of
@@ -302,19 +303,34 @@ class _Domains:
                 yield from self._balanced(need, wanted, counts, as_segments or wanted.segments)
         segments = as_segments or wanted.segments
         fixed = _beside_others(cuts, wanted.root)
+        more = 0 if stage in _OF_REQUIRED else len(need.more)
         free = short_ones_last(cuts) if cuts else self._numbered(need)
         for level in levels:
             domains = _within(self._allowed(wanted, level), bound)
             if counts is None:
-                yield from self._of_unlike(need, stage, domains, cuts, linked)
+                sets = self._of_unlike(need, stage, domains, cuts, linked)
+                yield from sets if stage in _OF_REQUIRED else _with_room(sets, wanted, level)
                 continue
             ranked = None
-            if stage not in _OF_REQUIRED and not (segments or bound is not None or need.home):
+            if (
+                stage not in _OF_REQUIRED
+                and not (segments or bound is not None or need.home)
+                and (level <= max(wanted.required, 0) or not more)
+            ):
                 ranked = self._ranked(counts, wanted, level)
             places = AreaCounts(counts.of, segments, len(wanted.levels))
-            yield from self._of_like(
-                need, stage, domains, places, fixed, free, ranked=ranked, is_whole=is_whole
-            )
+            if any(places.left(area) < len(tasks) for area, tasks in fixed.items()):
+                return
+            for area, tasks in fixed.items():
+                places.take(area, len(tasks))
+            if ranked is not None:
+                tie = partial(self._tie, need, places=places)
+                holding = ranked.first(len(free), len(free) + more, tie)
+            else:
+                holds = partial(_holds, places, fixed, len(free))
+                order = self._order(need, stage, wanted, places, domains, more)
+                holding = iter(sorted(filter(holds, domains), key=order))
+            yield from self._of_like(need, stage, holding, places, fixed, free, is_whole=is_whole)
 
     def _allowed(self, wanted: _Wanted, level: int) -> Sequence[Area]:
         """Return the domains of a level that lie in one of the required level."""
@@ -364,31 +380,18 @@ class _Domains:
         self,
         need: Need,
         stage: Stage,
-        domains: Iterable[Area],
+        holding: Iterator[Area],
         places: AreaCounts,
         fixed: Mapping[Area, Sequence[TaskState]],
         free: Sequence[TaskState],
         *,
-        ranked: Ranked | None,
         is_whole: bool,
     ) -> Iterator[NodeSet]:
-        """Yield domains that hold all tasks, each with how they are split over it.
+        """Yield the first domains that hold all tasks, each with how they are split over it.
 
         `fixed`: what must be with others of its segments, and where. `free`: the other tasks, by
         segments. `is_whole`: whether they are not split, as groups in them ask for themselves.
         """
-        for area, tasks in fixed.items():
-            if places.left(area) < len(tasks):
-                return
-            places.take(area, len(tasks))
-        count = len(free)
-        if ranked is not None:
-            together = count + len(need.more)
-            holding = ranked.first(count, together, lambda a: self._tie(need, a, places))
-        else:
-            there = (area for area in domains if all(each.slots <= area.slots for each in fixed))
-            enough = (area for area in there if places.holds(area, count))
-            holding = iter(sorted(enough, key=self._order(need, stage, places)))
         for area in islice(holding, self._tries):
             if is_whole or (area.split_over()[0] is area and not places.has_segments):
                 yield area
@@ -406,23 +409,34 @@ class _Domains:
             else:
                 yield area.with_parts([Part(tuple(some), each) for each, some in parts])
 
-    def _order(self, need: Need, stage: Stage, places: AreaCounts) -> Callable[[Area], SortKey]:
+    def _order(
+        self,
+        need: Need,
+        stage: Stage,
+        wanted: _Wanted,
+        places: AreaCounts,
+        domains: Sequence[Area],
+        more: int,
+    ) -> Callable[[Area], SortKey]:
         """Return what ranks the domains of a level that hold a need.
 
-        Those come first where most of it is already, then those that hold it with all that may
-        follow, or most of that, then the tightest. Where others must leave, those where least of
-        it lacks room; where nodes are reserved, those with most room, but first that of its plan.
+        Those come first where most of it is already, then those that are nearest to that; then
+        those in domains of the required level that hold it with all that may follow, or most of
+        that, and of narrower levels down to their own; then the tightest. Where others must leave,
+        those where least of it lacks room; where nodes are reserved, those with most room, but
+        first that of its plan.
         """
         if stage is Stage.EMPTY:
             return self._most_room(need)
         if stage is Stage.EVICTING:
             count, later = len(need.tasks), self._counts_later(need)
             return lambda area: (count - later.of(area), places.tasks(area), area.place)
-        home, together = need.home, len(need.tasks) + len(need.more)
+        near_home, together = _nearest(need.home, domains), len(need.tasks) + more
 
         def key(area: Area) -> SortKey:
-            held = min(places.tasks(area), together)
-            return -_on_nodes_of(area, home), -held, self._tight(need, area, places)
+            around = [each for each in area.path() if each.level >= max(wanted.required, 0)]
+            held = [-min(places.tasks(each), together) for each in reversed(around) if more]
+            return near_home(area), held, self._tight(need, area, places)
 
         return key
 
@@ -599,8 +613,9 @@ class _Domains:
         request = total_of([task.init_resreq for task in need.tasks], self._view.dimensions.zero)
         asked = [(d, amount) for d, amount in enumerate(request) if amount]
         most_room = self._most_room(need) if stage is Stage.EMPTY else None
-        home = need.home
         ranked: list[tuple[SortKey, Area]] = []
+        domains = tuple(domains)
+        near_home = _nearest(need.home, domains)
         for area in domains:
             free = self._free(area, stage)
             if any(amount > free[d] for d, amount in asked):
@@ -613,7 +628,7 @@ class _Domains:
                 key = lacking, area.place
             else:
                 fill = max((amount / free[d] for d, amount in asked), default=0)
-                key = -_on_nodes_of(area, home), -fill, -self._used(need, area), area.place
+                key = near_home(area), -fill, -self._used(need, area), area.place
             ranked.append((key, area))
         ranked.sort(key=lambda each: each[0])
         candidates = (area for _, area in ranked if self._each_fits(need, stage, area))
@@ -856,9 +871,43 @@ def _beside_others(cuts: Sequence[Cut], root: Area) -> Mapping[Area, Sequence[Ta
     return fixed
 
 
-def _on_nodes_of(area: Area, tasks: Iterable[TaskState]) -> int:
-    """Return how many of some tasks are on nodes of an area."""
-    return sum(task.node is not None and task.node.slot in area.slots for task in tasks)
+def _holds(
+    places: AreaCounts, fixed: Mapping[Area, Sequence[TaskState]], tasks: int, area: Area
+) -> bool:
+    """Return whether an area holds some tasks, and has what others of a job are fixed to."""
+    return all(each.slots <= area.slots for each in fixed) and places.holds(area, tasks)
+
+
+def _with_room(sets: Iterable[NodeSet], wanted: _Wanted, level: int) -> Iterator[NodeSet]:
+    """Yield sets, with where more may follow: in the domain of the required level around them."""
+    for each in sets:
+        around = each
+        if wanted.required > wanted.root.level:
+            domains = wanted.root.at(wanted.required)
+            around = next(domain for domain in domains if each.slots <= domain.slots)
+        yield each.followed_in(RoomForMore(around, level))
+
+
+def _nearest(
+    home: Sequence[TaskState], domains: Sequence[Area]
+) -> Callable[[Area], tuple[int, int]]:
+    """Return what ranks domains of a level by how near they are to where tasks are already.
+
+    First by how many are there; then by the level of the narrowest domain that also holds the
+    domain with most of them.
+    """
+    if not home:
+        return lambda _area: (0, 0)
+    there = {
+        area: sum(task.node is not None and task.node.slot in area.slots for task in home)
+        for area in domains
+    }
+    first = max(domains, key=there.__getitem__, default=None)
+    around = () if first is None or not there[first] else tuple(first.path())
+    return lambda area: (
+        -there.get(area, 0),
+        -next((each.level for each in area.path() if each in around), -1),
+    )
 
 
 def _is_leaf(need: Need) -> bool:
