@@ -190,3 +190,10 @@ def test_leaders_and_workers_start_on_a_living_cluster_as_room_comes() -> None:
         assert living.schedule().binds == ()
     cluster.apply(JobRemoved("default/n2-0"))
     assert {bind.node_name for bind in living.schedule().binds} == {"n2"}
+
+
+def test_a_worker_says_that_it_waits_for_its_leader() -> None:
+    result = cycle(in_racks(1, 1, 1), [gang(leader(), *workers(1), *tasks("o", 1))])
+    reason = result.pending["w00"]
+    assert "it waits for task 'leader' of its job, which it must be near" in str(reason)
+    assert reason.behind_task == "leader"

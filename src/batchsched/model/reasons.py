@@ -585,6 +585,12 @@ def not_reached(before: TaskInfo) -> PendingReason:
     return PendingReason(WhyPending.NOT_REACHED, detail=detail, behind_task=before.uid)
 
 
+def waits_for_leader(leader: TaskInfo, tally: NodeTally) -> PendingReason:
+    """Return the reason of a task that no node accepts before another one of its job is there."""
+    detail = f"it waits for task {leader.display_name!r} of its job, which it must be near"
+    return PendingReason(WhyPending.NOT_REACHED, tally, detail, behind_task=leader.uid)
+
+
 def not_reclaimable(queue: str) -> str:
     """Return why tasks are not reclaimed that are in or below a queue that does not allow it."""
     return f"queue {queue} is not reclaimable"

@@ -30,6 +30,7 @@ from batchsched.model.reasons import (
     holds_text,
     not_reached,
     out_of_reach,
+    waits_for_leader,
 )
 from batchsched.session.candidates import why_no_set
 from batchsched.session.eviction_reports import add_eviction_reports
@@ -37,6 +38,7 @@ from batchsched.session.kept import TasksOfWaiting
 from batchsched.session.outlook import accepts_without
 from batchsched.session.session import Session
 from batchsched.state.groups import Counting, JobGroups
+from batchsched.state.pod_affinity import first_it_must_be_near
 from batchsched.state.records import JobState, NodeState, QueueState, TaskState
 from batchsched.state.vectors import Vector, fits, plus, total_of
 
@@ -351,6 +353,12 @@ class PendingReasons:
             return self._incomplete(job, None)
         if tally.available:
             return self._unplaced_beside_room(job, task, tally)
+        if task.must_be_near and any(
+            unfit.reason is UnfitReason.POD_AFFINITY for unfit in tally.unfit
+        ):
+            leader = first_it_must_be_near(task, job.tasks)
+            if leader is not None and leader.status is TaskStatus.PENDING:
+                return waits_for_leader(leader.info, tally)
         # Tasks of one kind get the same tally, and so the same reason.
         key = (kind, job.uid if job.is_broken or job.uid in self._held.of(job.queue) else "")
         known = self._of_kind.get(key)

@@ -315,6 +315,20 @@ def meaning_of(term: PodAffinityTerm, own_namespace: str) -> Meaning:
     return Meaning(frozenset(term.namespaces or (own_namespace,)), term.selector)
 
 
+def first_it_must_be_near(task: TaskState, others: Iterable[TaskState]) -> TaskState | None:
+    """Return the first of some tasks that a task must be near; None: there is none, or it is one.
+
+    O(tasks x terms).
+    """
+    info = task.info
+    terms = () if info.pod_affinity is None else info.pod_affinity.required
+    meanings = [meaning_of(term, info.namespace) for term in terms]
+    if not meanings or all(meaning.means(info) for meaning in meanings):
+        return None
+    near = (other for other in others if all(each.means(other.info) for each in meanings))
+    return next(near, None)
+
+
 class Selection(NamedTuple):
     """The tasks that one term selects, or several terms together; or the exceptions from those."""
 
