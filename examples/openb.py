@@ -18,6 +18,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
+from textwrap import wrap
 from typing import TypeVar, cast
 
 from attrs import asdict, frozen
@@ -360,7 +361,7 @@ def summary_lines(summary: Summary) -> Iterator[str]:
     else:
         yield "  every task accepts every GPU model (this task list restricts none)"
     yield f"  actions: {', '.join(summary.actions)}"
-    yield f"  plugins, by tier: {tiers}"
+    yield from wrap(f"  plugins, by tier: {tiers}", 100, subsequent_indent="    ")
     yield ""
     yield f"Decisions: {bound:,} binds, {', '.join(others)}"
     status = ", ".join(f"{count:,} {name}" for name, count in summary.tasks_by_status.items())

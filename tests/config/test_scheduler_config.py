@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -22,7 +23,7 @@ from batchsched import (
     Tier,
     default_registry,
 )
-from batchsched.config.options import ENABLE_FLAGS
+from batchsched.config.options import ENABLE_FLAGS, WITH_DEFAULT_TIERS, unknown_key
 from batchsched.testing import configs
 
 PLUGINS = (
@@ -310,9 +311,12 @@ def test_what_names_neither_actions_nor_tiers_is_no_configuration(mapping: Any) 
         SchedulerConfig.from_mapping(mapping, unknown="notice")
 
 
-def test_names_are_checked_by_the_scheduler_that_knows_what_there_is() -> None:
+def test_unknown_actions_are_refused_at_once_as_unknown_plugins_are() -> None:
     mapping = {"actions": "alocate, own", "tiers": [{"plugins": ["drff", "mine"]}]}
-    config = SchedulerConfig.from_mapping(mapping)  # a registry may know them
+    config = SchedulerConfig(
+        actions=[ActionOption(name="alocate"), ActionOption(name="own")],
+        tiers=[Tier(plugins=[PluginOption(name="drff"), PluginOption(name="mine")])],
+    )
     expected = [
         (
             "actions[0]",
@@ -328,7 +332,11 @@ def test_names_are_checked_by_the_scheduler_that_knows_what_there_is() -> None:
     with pytest.raises(ConfigError) as caught:
         Scheduler(config)
     assert [(fault.path, fault.message) for fault in caught.value.faults] == expected
-    assert faults(mapping, default_registry()) == expected
+    for registry in (None, default_registry()):
+        assert faults(mapping, registry) == expected
+    with pytest.raises(ConfigError) as caught:
+        SchedulerConfig.from_dict(config.to_dict())
+    assert [(fault.path, fault.message) for fault in caught.value.faults] == expected
 
 
 def test_the_scheduler_checks_configurations_made_in_code_too() -> None:
@@ -559,3 +567,93 @@ def test_what_makes_no_placement_engine_is_told_when_it_is_to_make_one() -> None
     scheduler = Scheduler(placement=lambda _ledger, _evaluator: None)
     with pytest.raises(ConfigError, match=r"placement: expected it to return .* engine, got None"):
         scheduler.schedule(Snapshot())
+
+
+# The same, but for something
+
+
+def test_further_plugins_come_at_the_end_of_a_tier_and_all_else_stays() -> None:
+    config = SchedulerConfig.from_mapping({"actions": "allocate, preempt"})
+    more = config.with_plugins("placement", {"name": "usage", "arguments": {"k": 0.5}})
+    first = more.with_plugins(PluginOption(name="fcfs"), tier=0)
+    assert plugins_of(more) == [DEFAULT_TIERS[0], [*DEFAULT_TIERS[1], "placement", "usage"]]
+    assert plugins_of(first)[0] == [*DEFAULT_TIERS[0], "fcfs"]
+    assert more.tiers[1].plugins[-1].arguments == {"k": 0.5}
+    assert [action.name for action in first.actions] == ["allocate", "preempt"]
+    assert config.with_plugins() == config
+    assert plugins_of(more.without_plugins("placement", "usage")) == DEFAULT_TIERS
+
+
+def test_what_actions_do_by_default_with_the_default_tiers_they_go_on_doing() -> None:
+    config = SchedulerConfig.from_mapping({"actions": "reclaim, allocate, preempt"})
+    for changed in (
+        config.with_plugins("usage"),
+        config.without_plugins("drf"),
+        config.with_arguments("gang", atMinimum="protect"),
+    ):
+        made = {action.name: dict(action.arguments) for action in changed.actions}
+        assert made == {
+            "reclaim": {"curable": True},
+            "allocate": {},
+            "preempt": {"curable": True, "unblock": True},
+        }
+    own = config.with_arguments("preempt", curable=False).with_plugins("usage")
+    assert own.actions[2].arguments == {"curable": False, "unblock": True}
+    named = SchedulerConfig(actions=config.actions, tiers=config.tiers[:1])
+    assert named.with_plugins("usage").actions == config.actions
+    registry = default_registry()
+    for name in registry.action_names:
+        factory = registry.action_factory(name)
+        assert factory is not None
+        given = WITH_DEFAULT_TIERS.get(name, {})
+        assert factory(Arguments(given, "")) == factory(Arguments({}, "", has_default_tiers=True))
+
+
+def test_arguments_of_plugins_and_of_actions_are_given_by_name() -> None:
+    config = SchedulerConfig.from_mapping({"actions": "preempt, allocate, preempt"})
+    kept = config.with_arguments("gang", atMinimum="protect")
+    assert kept.tiers[0].plugins[1].arguments == {"atMinimum": "protect"}
+    waits = config.with_arguments("preempt", minRuntime=60)
+    assert [dict(each.arguments) for each in waits.actions] == [
+        {"minRuntime": 60},
+        {},
+        {"minRuntime": 60},
+    ]
+    assert waits.tiers == config.tiers
+
+
+def not_made(change: Callable[[SchedulerConfig], SchedulerConfig]) -> list[str]:
+    with pytest.raises(ConfigError) as caught:
+        change(SchedulerConfig())
+    return [str(fault) for fault in caught.value.faults]
+
+
+def test_wrong_changes_of_a_configuration_are_refused_all_at_once() -> None:
+    assert not_made(lambda config: config.with_plugins("usge", {"nam": "fcfs"}, tier=2)) == [
+        f"plugins[1].nam: {unknown_key('nam', ('name', *ENABLE_FLAGS, 'arguments'))}",
+        "plugins[1].name: is missing",
+        f"plugins[0]: plugin 'usge' is not registered; did you mean 'usage'? known: {PLUGINS}",
+        "tier: expected the position of one of 2 tiers, from 0, got 2",
+    ]
+    assert not_made(lambda config: config.with_plugins("drf", "proportion")) == [
+        "tiers[1].plugins[6]: plugin 'drf' is already configured at tiers[1].plugins[0]",
+        (
+            "tiers[1].plugins[4]: plugin 'capacity' replaces 'proportion', which is configured at "
+            "tiers[1].plugins[7]; remove one of them"
+        ),
+    ]
+    [told] = not_made(lambda config: config.without_plugins("usage"))
+    assert told.startswith("names: plugin 'usage' is not configured; configured: priority, gang, ")
+    [told] = not_made(lambda config: config.with_arguments("preempt", curable=True))
+    assert told.startswith("name: plugin or action 'preempt' is not configured; configured: ")
+    [told] = not_made(lambda config: config.with_arguments("gang", atMinmum="protect"))
+    assert told.startswith("tiers[0].plugins[1].arguments['atMinmum']: unknown argument; did you ")
+
+
+def test_plugins_of_ones_own_are_added_with_their_registry() -> None:
+    registry = default_registry()
+    registry.register_plugin("own", lambda _arguments: Opens(Saying()))
+    config = SchedulerConfig().with_plugins("own", registry=registry)
+    assert plugins_of(config)[1][-1] == "own"
+    assert plugins_of(config.without_plugins("drf"))[1][-1] == "own"
+    assert len(not_made(lambda each: each.with_plugins("own"))) == 1

@@ -150,7 +150,9 @@ def test_what_a_queue_says_of_one_task_more_is_not_foreseen() -> None:
     """A plugin may refuse tasks beyond the minimum for reasons of its own."""
     registry = default_registry()
     registry.register_plugin("picky", Picky)
-    config = SchedulerConfig.from_mapping({"tiers": [*PROPORTION, {"plugins": ["picky"]}]})
+    config = SchedulerConfig.from_mapping(
+        {"tiers": [*PROPORTION, {"plugins": ["picky"]}]}, registry=registry
+    )
     jobs = [gang(f"j{k}", 7, 2, min_available=5) for k in range(3)]
     snapshot = snapshot_of([node_of("n0", 4), node_of("n1", 5)], jobs)
     expected = Scheduler(config, registry, plain={"engine"}).schedule(snapshot)
@@ -193,7 +195,7 @@ def test_nothing_is_foreseen_where_the_room_is_not_known(what: str) -> None:
         "another vote": [{"plugins": ["own-gang"]}, PROPORTION[1]],
         "first tier": [{"plugins": ["own-gang"]}, *PROPORTION],
     }.get(what, PROPORTION)
-    config = SchedulerConfig.from_mapping({"tiers": tiers})
+    config = SchedulerConfig.from_mapping({"tiers": tiers}, registry=registry)
     expected = Scheduler(config, registry, plain=True).schedule(snapshot)
     assert Scheduler(config, registry).schedule(snapshot) == expected
 

@@ -428,7 +428,8 @@ def test_a_queue_that_is_held_back_for_want_of_devices_is_told_of_though_a_node_
         {
             "actions": ["allocate"],
             "tiers": [{"plugins": [{"name": "gang"}, {"name": "first-queue-only"}]}],
-        }
+        },
+        registry=registry,
     )
     gpu = Resource(milli_cpu=1000, scalars={"gpu": 1000})
     snapshot = Snapshot(

@@ -122,8 +122,16 @@ of one task could never be evicted. capacity replaces proportion: it also lends 
 supports trees of queues. drf's preemptable is disabled: it would let preempt evict tasks within
 their queue's share, and preempt and reclaim might then evict in an endless cycle.
 
-With these tiers preempt and reclaim also have `curable` by default, and preempt `unblock`.
+With these tiers actions have further arguments by default: `WITH_DEFAULT_TIERS`.
 """
+
+WITH_DEFAULT_TIERS: Mapping[str, Mapping[str, ArgumentValue]] = FrozenMap(
+    {
+        "preempt": FrozenMap({"curable": True, "unblock": True}),
+        "reclaim": FrozenMap({"curable": True}),
+    }
+)
+"""The arguments that actions have by default where the tiers are the default."""
 
 
 _NO_POINT = "has no effect: there is no such extension point"

@@ -140,11 +140,12 @@ class ConfigReader:
         self._check_keys(path, content, ("plugins",))
         plugins = content.get("plugins")
         for below, item in self._items(f"{path}.plugins", [] if plugins is None else plugins):
-            plugin = self._plugin(below, item)
+            plugin = self.plugin(below, item)
             if plugin is not None:
                 yield below, plugin
 
-    def _plugin(self, path: str, given: object) -> PluginOption | None:
+    def plugin(self, path: str, given: object) -> PluginOption | None:
+        """Return a plugin with its options; None: it has no name."""
         if is_text(given):
             given = {"name": given}
         content = self._mapping(path, given)

@@ -2,27 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Literal
+from collections.abc import Mapping, Sequence
+from typing import Literal, TypeVar
 
-from attrs import field, frozen
+from attrs import evolve, field, frozen
 
 from batchsched.config.options import (
     DEFAULT_ACTIONS,
     DEFAULT_TIERS,
+    WITH_DEFAULT_TIERS,
     ActionOption,
     ConfigCheck,
     Placed,
+    PluginOption,
     Tier,
     checked,
 )
 from batchsched.config.reading import ConfigReader
-from batchsched.config.registry import Registry, default_registry
+from batchsched.config.registry import Registry, default_registry, factory_of, unknown_name
 from batchsched.errors import ConfigError, Fault
 from batchsched.model.immutable import AsTuple
 from batchsched.model.notice import Notice, NoticeCollector
 from batchsched.model.serialisation import Format, JsonValue
 from batchsched.model.validation.values import is_of, is_text, shown
+from batchsched.plugin.arguments import ArgumentValue
+
+OptionT = TypeVar("OptionT", ActionOption, PluginOption)
 
 
 @frozen(kw_only=True)
@@ -76,13 +81,10 @@ class SchedulerConfig:
                 default applies; one at least must be given, for a mapping of neither is no
                 configuration. Volcano's ``configurations``, a list of ``{name, arguments}``, adds
                 arguments to actions.
-            registry: the plugins and actions that may be named. None: arguments of built-in
-                plugins and actions are checked here, and other names when a `Scheduler` is
-                created with the registry that has them.
+            registry: the plugins and actions that may be named; None: the built-in ones.
             unknown: how to treat unknown actions, plugins, flags, arguments and other keys.
                 ``"fault"``: as faults. ``"notice"``: they are ignored, and `notices` says what
-                follows from each. A name is unknown if it is not in `registry` (None: in the
-                default registry).
+                follows from each. A name is unknown if it is not in `registry`.
 
         Raises:
             ConfigError: unknown names (unless ``unknown="notice"``), values of the wrong type, or
@@ -120,20 +122,134 @@ did you mean 'unready'? known: evictBackfill, retry, starvationThreshold, unread
         parts: list[Placed] = [("action", path, action) for path, action in placed]
         parts.extend(("plugin", path, plugin) for tier in placed_by_tier for path, plugin in tier)
 
-        def faults_of(*, names_too: bool) -> list[Fault]:
-            is_default = tiers == DEFAULT_TIERS
-            check = ConfigCheck(known, names_too=names_too, has_default_tiers=is_default)
-            check.parts(parts)
-            return check.faults
-
-        faults = faults_of(names_too=registry is not None)
-        if registry is None and (faults or reader.faults):
-            # The configuration is invalid anyway: report names as well that are probably wrong.
-            faults = faults_of(names_too=True)
+        check = ConfigCheck(known, names_too=True, has_default_tiers=tiers == DEFAULT_TIERS)
+        check.parts(parts)
+        faults = check.faults
         if reader.faults or faults:
             raise ConfigError([*reader.faults, *faults])
         found = () if collector is None else collector.notices()
         return cls(actions=actions, tiers=tiers, notices=found)
+
+    # The same, but for something
+
+    def with_plugins(
+        self,
+        *plugins: str | Mapping[str, object] | PluginOption,
+        tier: int | None = None,
+        registry: Registry | None = None,
+    ) -> SchedulerConfig:
+        """Return this configuration with further plugins; all others stay as they are.
+
+        Args:
+            plugins: names, or mappings as in `from_mapping`: ``{"name": "usage", "arguments": {"k":
+                0.5}}``.
+            tier: the position of the tier at whose end they come. None: the last one.
+            registry: the plugins that may be named; None: the built-in ones.
+
+        Raises:
+            ConfigError: unknown names, arguments or flags, plugins that are there already or
+                exclude others, or no such tier; all at once.
+
+        >>> config = SchedulerConfig().with_plugins("placement", {"name": "usage"})
+        >>> print(config)
+        allocate, backfill; priority, gang, conformance, protection \
+| drf, predicates, devices, topology, capacity, nodeorder, placement, usage
+        """
+        reader = ConfigReader()
+        added: list[PluginOption] = []
+        faults: list[Fault] = []
+        known = default_registry() if registry is None else registry
+        for position, given in enumerate(plugins):
+            path = f"plugins[{position}]"
+            option = given if is_of(given, PluginOption) else reader.plugin(path, given)
+            if option is None:
+                continue
+            added.append(option)
+            is_known = not is_of(known, Registry) or not is_text(option.name)
+            if not (is_known or factory_of("plugin", option.name, known)):
+                faults.append(Fault(path, unknown_name("plugin", option.name, known)))
+        place = len(self.tiers) - 1 if tier is None else tier
+        if type(place) is not int or not 0 <= place < len(self.tiers):
+            expected = f"expected the position of one of {len(self.tiers)} tiers, from 0"
+            faults.append(Fault("tier", f"{expected}, got {shown(tier)}"))
+        if reader.faults or faults:
+            raise ConfigError([*reader.faults, *faults])
+        tiers = [
+            Tier(plugins=[*each.plugins, *added]) if position == place else each
+            for position, each in enumerate(self.tiers)
+        ]
+        return self._changed(self.actions, tiers, known)
+
+    def without_plugins(self, *names: str) -> SchedulerConfig:
+        """Return this configuration without some plugins; a tier that has no others goes, too.
+
+        Raises:
+            ConfigError: it has no such plugins.
+
+        >>> print(SchedulerConfig().without_plugins("drf", "nodeorder"))
+        allocate, backfill; priority, gang, conformance, protection \
+| predicates, devices, topology, capacity
+        """
+        there = [plugin.name for tier in self.tiers for plugin in tier.plugins]
+        self._expect_named("names", names, there, "plugin")
+        kept = [
+            [plugin for plugin in tier.plugins if plugin.name not in names] for tier in self.tiers
+        ]
+        return self._changed(self.actions, [Tier(plugins=each) for each in kept if each], None)
+
+    def with_arguments(self, name: str, /, **arguments: ArgumentValue) -> SchedulerConfig:
+        """Return this configuration with arguments of a plugin or action; its others stay.
+
+        Raises:
+            ConfigError: there is no such plugin or action here, or the arguments are wrong.
+
+        >>> config = SchedulerConfig().with_arguments("gang", atMinimum="protect")
+        >>> config.tiers[0].plugins[1].arguments
+        {'atMinimum': 'protect'}
+        >>> config = config.with_arguments("nodeorder", **{"mostrequested.weight": 1})
+
+        """
+        plugins = [plugin.name for tier in self.tiers for plugin in tier.plugins]
+        actions = [action.name for action in self.actions]
+        self._expect_named("name", [name], [*plugins, *actions], "plugin or action")
+
+        def given(option: OptionT) -> OptionT:
+            if option.name != name:
+                return option
+            return evolve(option, arguments={**option.arguments, **arguments})
+
+        tiers = [Tier(plugins=[given(plugin) for plugin in tier.plugins]) for tier in self.tiers]
+        return self._changed([given(action) for action in self.actions], tiers, None)
+
+    @staticmethod
+    def _expect_named(path: str, names: Sequence[str], there: Sequence[str], what: str) -> None:
+        missing = [name for name in names if name not in there]
+        if missing:
+            faults = [
+                f"{what} {shown(name)} is not configured; configured: {', '.join(there)}"
+                for name in missing
+            ]
+            raise ConfigError([Fault(path, each) for each in faults])
+
+    def _changed(
+        self, actions: Sequence[ActionOption], tiers: Sequence[Tier], registry: Registry | None
+    ) -> SchedulerConfig:
+        """Return a configuration with other parts, if it is valid.
+
+        What actions have by default with the default tiers stays with them.
+        """
+        options = tuple(actions)
+        if self.tiers == DEFAULT_TIERS and tuple(tiers) != DEFAULT_TIERS:
+            options = tuple(
+                evolve(each, arguments={**WITH_DEFAULT_TIERS.get(each.name, {}), **each.arguments})
+                for each in actions
+            )
+        changed = evolve(self, actions=options, tiers=tuple(tiers))
+        known = default_registry() if registry is None else registry
+        faults = checked(changed.actions, changed.tiers, known, names_too=False).faults
+        if faults:
+            raise ConfigError(faults)
+        return changed
 
     def to_dict(self) -> dict[str, JsonValue]:
         """Return the configuration as dicts, lists, strings and numbers only, ready for JSON.
@@ -163,8 +279,7 @@ did you mean 'unready'? known: evictBackfill, retry, starvationThreshold, unread
         """
         config = _FORMAT.from_dict(given)
         known = default_registry() if registry is None else registry
-        names_too = registry is not None
-        faults = checked(config.actions, config.tiers, known, names_too=names_too).faults
+        faults = checked(config.actions, config.tiers, known, names_too=True).faults
         if faults:
             raise ConfigError(faults)
         return config
