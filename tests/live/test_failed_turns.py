@@ -187,6 +187,7 @@ def test_where_votes_read_more_than_jobs_everything_is_tried_again() -> None:
     registry.register_plugin("sceptic", lambda _arguments: Plugin())
     config = SchedulerConfig.from_mapping(
         {"actions": "allocate", "tiers": [{"plugins": ["sceptic", "predicates"]}]},
+        registry=registry,
     )
     scheduler = Scheduler(config, registry, placement=Counting)
     cluster = Cluster(

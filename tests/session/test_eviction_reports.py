@@ -51,10 +51,11 @@ def test_candidates_are_counted_by_why_they_may_not_go() -> None:
     assert result.evictions == ()
     found = report(result, "new-1")
     assert (found.action, found.nodes, found.candidates) == ("preempt", 2, 6)
-    assert dict(found.out) == {"protected by gang": 3, "equal priority": 2, "kube-system": 1}
+    by_gang = "protected by gang (atMinimum: protect)"
+    assert dict(found.out) == {by_gang: 3, "equal priority": 2, "kube-system": 1}
     assert (found.best_node, found.shortfall) == ("n1", Resource(milli_cpu=2000, memory=2 << 30))
     assert result.pending["new-1"].text.endswith(
-        "preempt searched 2 nodes with 6 candidates: protected by gang: 3, equal priority: 2, "
+        f"preempt searched 2 nodes with 6 candidates: {by_gang}: 3, equal priority: 2, "
         "kube-system: 1, would still be 2 cpu, 2 GiB short on n1"
     )
 

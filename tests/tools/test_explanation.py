@@ -308,7 +308,7 @@ def test_it_tells_why_tasks_are_not_claimed() -> None:
         jobs=[of_queue("b", 4, minimum=4), waiting("job", "a", count=3)],
     )
     # What needs all of its tasks is on loan as a whole, and gang protects it.
-    assert not_claimed(snapshot) == ({"protected by gang": 4}, "")
+    assert not_claimed(snapshot) == ({"protected by gang (atMinimum: protect)": 4}, "")
     snapshot = evolve(snapshot, jobs=[of_queue("a", 2), of_queue("b", 2), waiting("job", "a")])
     why = "queue 'a' would hold 3 cpu, 1 more than its share of 2"
     assert not_claimed(snapshot) == ({}, why)

@@ -91,6 +91,8 @@ class ClaimTerms:
 
     task_order_key: Callable[[TaskState], SortKey]
     """Ranks tasks; the task with the smallest key is the most valuable."""
+    why_protected: Callable[[EvictionUnit], str]
+    """Returns in a few words why a unit is protected, if it is."""
     protected_by: Callable[[EvictionUnit], str | None]
     """Returns what protects a unit from the claimant: a plugin, by name, or ``minRuntime``."""
 

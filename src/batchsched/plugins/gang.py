@@ -24,6 +24,8 @@ from batchsched.plugin.session_view import SessionView
 from batchsched.state.groups import Counting, JobGroups
 from batchsched.state.records import JobState, TaskState
 
+_AT_MINIMUM = "protected by gang (atMinimum: protect)"
+
 
 @frozen(kw_only=True)
 class GangPlugin:
@@ -148,6 +150,11 @@ class _Gang:
             else:
                 verdicts.append(at_minimum(job))
         return verdicts
+
+    def verdict_reasons(
+        self, _claimant: TaskState, candidates: Sequence[TaskState], _verdict: Verdict, /
+    ) -> Sequence[str]:
+        return ["" if self._evicts_whole_jobs else _AT_MINIMUM] * len(candidates)
 
     def hints(self) -> EvictionHints:
         return EvictionHints(claimant_key=self.claimant_key, shielded=self.shielded)

@@ -397,7 +397,12 @@ class PluginSet:
                 claimant, unit.victims, is_whole_job=not unit.is_surplus, recent=recent
             )
 
-        return self._claim(need, ClaimTerms(self.task_order_key, protected_by))
+        def why_protected(unit: EvictionUnit) -> str:
+            name = protected_by(unit) or ""
+            [words] = self.verdict_reasons(name, claimant, unit.victims[:1], Verdict.PROTECTED)
+            return words or f"protected by {name}"
+
+        return self._claim(need, ClaimTerms(self.task_order_key, why_protected, protected_by))
 
     def revocable(self, claimant: TaskState, candidates: Sequence[TaskState]) -> Victims:
         """Return the backfill tasks that may be evicted for a task promised their resources."""

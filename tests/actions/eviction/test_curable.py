@@ -304,7 +304,8 @@ def test_ones_own_predicate_may_say_that_evicting_cures_it() -> None:
     for curable in (True, False):
         registry: Registry = default_registry()
         registry.register_plugin("noisy", lambda _arguments, c=curable: OneNoisy(curable=c))
-        result = Scheduler(SchedulerConfig.from_mapping(of), registry).schedule(snapshot)
+        made = SchedulerConfig.from_mapping(of, registry=registry)
+        result = Scheduler(made, registry).schedule(snapshot)
         assert evicted(result) == (["low-1"] if curable else [])
 
 

@@ -204,6 +204,8 @@ class QueueClaim:
     """The rights that the leaf itself has for the need; none: it levels with its siblings."""
     protected_by: Callable[[EvictionUnit], str | None]
     """Returns what protects a unit from the claimant, if anything."""
+    why_protected: Callable[[EvictionUnit], str]
+    """Returns the same in a few words, if anything does."""
     _pools: dict[tuple[int, ClaimStage], Mapping[int, Sequence[EvictionUnit]]] = field(
         init=False, factory=dict[tuple[int, ClaimStage], "Mapping[int, Sequence[EvictionUnit]]"]
     )
@@ -594,9 +596,8 @@ class QueueClaim:
             return "some of the tasks that would leave with it are not running"
         if task.job.queue.kept_by is not None:
             return not_reclaimable(task.job.queue.kept_by.name)
-        keeper = self._keeper_of(unit)
-        if keeper is not None:
-            return f"protected by {keeper}"
+        if self._keeper_of(unit) is not None:
+            return self.why_protected(unit)
         rights = self.rights or (LEVELLING,)
         if not unit.is_backfill:
             rights = self._rights_to(leaf, unit)

@@ -495,6 +495,7 @@ class _Capacity:
             need=need,
             rights=rights,
             protected_by=terms.protected_by,
+            why_protected=terms.why_protected,
         )
 
     def _would_exceed_share(self, leaf: int, need: Need) -> Unfit:
