@@ -111,3 +111,33 @@ def test_of_a_rack_kueue_asks_the_nodes_too():
     )
     given = [*quota_without_memory("8"), *racks, topology, workload]
     assert "pods would start" not in run("why", "w", *WIDE, given=given).out
+
+
+# Quota that is reserved is quota
+
+
+def reserved(name, count, *, checks=True):
+    """Return a Workload with quota, whose admission waits for a check."""
+    told = [dumps.condition("QuotaReserved", "True")]
+    status = {"admission": {"clusterQueue": "research"}}
+    if checks:
+        told.append(dumps.condition("Admitted", "False", "UnsatisfiedAdmissionChecks"))
+        status["admissionChecks"] = [{"name": "prov", "state": "Pending", "message": "not yet"}]
+    return waiting(name, count, conditions=told, status=status)
+
+
+def test_reserved_quota_counts_though_no_pod_runs():
+    # 8 of 12 cpu: two pods of 2 run, two more are to come; a job of two pods waits.
+    given = [*quota_without_memory("6"), dumps.node("n1", "64"), reserved("new", 2), waiting()]
+    ended = run("why", "w", *WIDE, given=given)
+    assert "queue research would hold 8 cpu, more than its limit of 6 cpu" in ended.out
+    assert "queue research: limit 8 cpu instead of 6 cpu" in ended.out
+    assert "would start" not in ended.out.partition("It would start now")[0]
+    more = [dumps.cluster_queue(cpu="8", memory=None), *given[1:]]
+    assert "it would start if Kueue decides as here" in run("why", "w", *WIDE, given=more).out
+
+
+def test_reserved_quota_needs_no_nodes_of_now():
+    # The check brings nodes: what is there is for those that fit.
+    given = [*quota_without_memory("12"), dumps.node("n1", "4"), reserved("new", 3), waiting()]
+    assert "it would start if Kueue decides as here" in run("why", "w", *WIDE, given=given).out

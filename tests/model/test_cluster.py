@@ -93,6 +93,7 @@ FULL_JOB = {
     "claim_delay": 60.0,
     "last_evicted": 10.0,
     "evict_whole": True,
+    "quota_reserved": True,
     "depends_on": (Dependency(job="team/prepare", on=JobEvent.SUCCEEDED),),
     "eligible_time": 2.5,
     "plan": Plan(start=40.0, nodes={"u1": "n1"}),

@@ -50,6 +50,7 @@ ASKING: Mapping[str, object] = {
     "JobInfo.preemptible": Preemptible.SURPLUS,
     "JobInfo.preempts": False,
     "JobInfo.claim_delay": 60,
+    "JobInfo.quota_reserved": True,
     "JobInfo.evict_whole": True,
     "JobInfo.min_available": 2,
     "JobInfo.groups": [TaskGroup("workers", min=1)],

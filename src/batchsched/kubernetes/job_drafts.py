@@ -205,6 +205,7 @@ class JobDraft:
             preemptible=self.preemptible,
             preempts=self.system == "kai" or not any(map(_never_preempts, self.own)),
             evict_whole=self.evict_whole,
+            quota_reserved=self.has_quota,
             creation_time=min(created, default=0.0),
         )
         main = self.main

@@ -621,6 +621,9 @@ class JobInfo:
 
     `next_snapshot` and `Cluster` keep it.
     """
+    quota_reserved: bool = field(default=False, repr=False)
+    """Whether a controller has reserved quota of its queue for it: then the plugin ``capacity``
+    charges to the queue what its Pending tasks request that something still holds."""
     evict_whole: bool = field(default=False, repr=False)
     """Whether its running tasks are evicted together or not at all."""
     uid: str = field(init=False, eq=False, repr=False)

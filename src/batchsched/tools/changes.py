@@ -486,6 +486,7 @@ _JOB_FIELDS: Mapping[str, _Field] = {
     "preempts": ("preempts", _yes),
     "claim_delay": ("delay of claims", _plain),
     "evict_whole": ("evicted as a whole", _yes),
+    "quota_reserved": ("has reserved quota", _yes),
 }
 _UNCHANGED = "unchanged"
 

@@ -371,7 +371,7 @@ def _is_usual_job(job: JobInfo) -> bool:
         and job.preemptible is Preemptible.ALWAYS
         and job.preempts is True
         and job.claim_delay is job.last_evicted is None
-        and job.evict_whole is False
+        and job.evict_whole is job.quota_reserved is False
         and job.max_available is job.min_groups is None
         and _is_empty(job.depends_on)
         and _is_empty(job.groups)

@@ -238,6 +238,7 @@ own_job_problems = FieldChecks(
         *("name", "namespace", "queue", "min_available", "priority", "creation_time", "labels"),
         *("user", "estimate", "deadline", "max_wait", "depends_on", "eligible_time", "plan"),
         *("holds", "preemptible", "preempts", "claim_delay", "last_evicted", "evict_whole"),
+        "quota_reserved",
     ),
     min_available=integer(_TASKS),
     priority=_PRIORITY,

@@ -424,6 +424,11 @@ def _column(tree: QueueTree, vectors: Mapping[int, Vector], dimension: int) -> l
     return column
 
 
+def reserved_tasks(job: JobState) -> list[TaskState]:
+    """Return the tasks of a job for which quota is reserved and which something holds."""
+    return [t for t in job.tasks if t.is_held and not t.is_backfill]
+
+
 def use_of(view: SessionView, jobs: Collection[JobState]) -> Use:
     """Return what jobs of a queue hold, and what they request.
 
@@ -433,6 +438,8 @@ def use_of(view: SessionView, jobs: Collection[JobState]) -> Use:
     charged = [t for job in jobs for t in job.tasks if t.status.charged and not t.is_backfill]
     wanted: list[TaskState] = []
     for job in jobs:
+        if job.info.quota_reserved:
+            charged += reserved_tasks(job)
         if not job.in_session:
             continue
         if job.count(TaskStatus.PENDING):

@@ -37,9 +37,11 @@ from batchsched.plugin.session_view import SessionView
 from batchsched.plugins.capacity.accounts import (
     EMPTY,
     ROOT,
+    Ceiling,
     Excess,
     QueueAccounts,
     Share,
+    reserved_tasks,
     use_of,
 )
 from batchsched.plugins.capacity.claims import FAIR, RIGHTS, NarrowedClaim, QueueClaim
@@ -50,7 +52,7 @@ from batchsched.state.needs import Need, needed_tasks, tasks_lacking
 from batchsched.state.records import JobState, QueueState, SortKey, TaskState
 from batchsched.state.shortcuts import Shortcut
 from batchsched.state.units import EvictionUnit, unit_once_placed
-from batchsched.state.vectors import Vector, minus, plus
+from batchsched.state.vectors import Vector, minus, plus, total_of
 
 _Rows = tuple[list[int], ...]
 """The inputs of outcomes, as rows with a number for each position."""
@@ -330,6 +332,10 @@ class CapacityPlugin:
         return _GradedCapacity(view, self) if self.is_graded else _Capacity(view, self)
 
 
+def _reserves(job: JobState) -> bool:
+    return job.info.quota_reserved and job.queue is not None
+
+
 class _Capacity:
     votes_on_jobs_alone = True
     refuses_alike = True
@@ -354,6 +360,8 @@ class _Capacity:
         """What leaves hold and wait for, by position."""
         self._touched: set[str] = set()
         """The names of the leaves for which this has changed."""
+        self._reserving = {job.uid: job for job in view.jobs.values() if _reserves(job)}
+        """The jobs for which quota is reserved."""
         self._accounts: QueueAccounts | None = None
         self._coverage: Coverage | None = None
         self._outcomes = OutcomesOfQueues(view.dimensions.resource)
@@ -389,6 +397,12 @@ class _Capacity:
                         self._coverage.record_change(leaf, job, is_gone=are_gone)
             if changes.nodes or changes.nodes_gone:
                 self._coverage.forget_nodes()
+        for job in changes.jobs_gone:
+            self._reserving.pop(job.uid, None)
+        for job in changes.jobs:
+            self._reserving.pop(job.uid, None)
+            if _reserves(job):
+                self._reserving[job.uid] = job
         self._supply.catch_up(changes)
         if self._uses is None:
             self._uses = QueueUses(partial(use_of, self._view), self._view.jobs.values())
@@ -417,10 +431,19 @@ class _Capacity:
             total=self._supply.total(),
             held=self._held,
             requests=self._requests,
-            ceiling=self._supply.ceiling,
+            ceiling=self._ceiling(),
             before=self._accounts,
             weights=self._surplus_weights if self._view.knows_past else None,
         )
+
+    def _ceiling(self) -> Ceiling:
+        """Return the most that all queues may hold: quota that is only reserved takes no node."""
+        zero = self._view.dimensions.zero
+        tasks = [task for job in self._reserving.values() for task in reserved_tasks(job)]
+        if not tasks:
+            return self._supply.ceiling
+        reserved = total_of([task.resreq for task in tasks], zero)
+        return lambda leaving: plus(self._supply.ceiling(leaving), reserved)
 
     def _surplus_weights(self, positions: Sequence[int], dimension: int) -> Sequence[int]:
         names, queues = self._tree.names, self._view.queues
@@ -642,8 +665,12 @@ class _Capacity:
     def queue_outcomes(
         self, _task_order_key: Callable[[TaskState], SortKey], /
     ) -> Mapping[str, QueueOutcome]:
-        promised: dict[int, Vector] = {}
         zero = self._view.dimensions.zero
+        promised: dict[int, Vector] = {}
+        for job in self._reserving.values():
+            leaf = self._leaf_of(job)
+            for task in reserved_tasks(job):
+                promised[leaf] = plus(promised.get(leaf, zero), task.resreq)
         for job in self._view.jobs_having(TaskStatus.PIPELINED, TaskStatus.CONDITIONAL):
             if job.queue is not None:
                 leaf = self._tree.position[job.queue.name]
