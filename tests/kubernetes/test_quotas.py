@@ -141,3 +141,115 @@ def test_reserved_quota_needs_no_nodes_of_now():
     # The check brings nodes: what is there is for those that fit.
     given = [*quota_without_memory("12"), dumps.node("n1", "4"), reserved("new", 3), waiting()]
     assert "it would start if Kueue decides as here" in run("why", "w", *WIDE, given=given).out
+
+
+# What a cohort lends
+
+
+def in_cohort(name, cpu, **more):
+    queue = dumps.cluster_queue(name, cpu=cpu, memory=None)
+    queue["spec"]["cohortName"] = "all"
+    queue["spec"]["resourceGroups"][0]["flavors"][0]["resources"][0] |= more
+    return queue
+
+
+def test_a_workload_larger_than_what_others_lend_is_never_admitted():
+    others = [dumps.local_queue(), dumps.node("n1", "64")]
+    given = [in_cohort("research", "9"), in_cohort("b", "9", lendingLimit="1"), *others]
+    workload = waiting(count=6)  # of 2 cpu each
+    ended = run("why", "w", *WIDE, given=[*given, workload])
+    assert ended.lines[0].startswith("team/w waits, never fits")
+    said = "can get 10 cpu (9 cpu of its own, 1 cpu lent), and it needs 12 cpu"
+    assert said in ended.out
+    given[1] = in_cohort("b", "9", lendingLimit="3")
+    assert "would start" in run("why", "w", *WIDE, given=[*given, workload]).out
+    # What it may borrow is less than what others lend.
+    given[0] = in_cohort("research", "9", borrowingLimit="2")
+    assert "can get 11 cpu" in run("why", "w", *WIDE, given=[*given, workload]).out
+
+
+def test_cohorts_lend_to_each_other_below_one():
+    cohort = {"parentName": "top"}
+    cohorts = [
+        dumps.thing("kueue.x-k8s.io/v1beta2", "Cohort", name, namespace="", spec=spec)
+        for name, spec in (("all", cohort), ("rest", cohort), ("top", {}))
+    ]
+    far = in_cohort("far", "9")
+    far["spec"]["cohortName"] = "rest"
+    others = [dumps.local_queue(), dumps.node("n1", "64"), waiting(count=9)]
+    given = [*cohorts, far, in_cohort("research", "9"), *others]
+    assert "would start" in run("why", "w", *WIDE, given=given).out
+    far["spec"]["resourceGroups"][0]["flavors"][0]["resources"][0]["lendingLimit"] = "8"
+    assert "can get 17 cpu" in run("why", "w", *WIDE, given=given).out
+
+
+# Other clusters, other pods
+
+
+def test_where_multikueue_lets_a_job_run_is_not_here():
+    check = dumps.thing(
+        "kueue.x-k8s.io/v1beta2",
+        "AdmissionCheck",
+        "far",
+        namespace="",
+        spec={"controllerName": "kueue.x-k8s.io/multikueue"},
+    )
+    queue = dumps.cluster_queue(memory=None)
+    queue["spec"]["admissionChecks"] = ["far"]
+    given = [queue, dumps.local_queue(), dumps.node("n1", "64"), check, waiting()]
+    ended = run("why", "w", *WIDE, given=given)
+    assert ended.lines[0].startswith("team/w waits, not admitted")
+    assert "MultiKueue sends the job to another cluster" in ended.out
+    assert "n1" not in ended.out
+
+
+def test_kueue_counts_the_pod_that_submits_a_ray_job():
+    template = dumps.template("2")
+    for container in template["spec"]["containers"]:
+        del container["resources"]["requests"]["memory"], container["resources"]["limits"]
+    cluster = {"headGroupSpec": {"template": template}}
+    ray = {
+        "apiVersion": "ray.io/v1",
+        "kind": "RayJob",
+        "metadata": {
+            "name": "ray",
+            "namespace": "team",
+            "labels": {"kueue.x-k8s.io/queue-name": "user-queue"},
+        },
+        "spec": {"rayClusterSpec": cluster},
+    }
+    (job,) = read_dump(quota_without_memory("8"), submitted=[ray]).snapshot.jobs
+    assert sorted(task.resreq.milli_cpu for task in job.tasks) == [500, 2000]
+    ray["spec"]["submissionMode"] = "HTTPMode"
+    (job,) = read_dump(quota_without_memory("8"), submitted=[ray]).snapshot.jobs
+    assert [task.resreq.milli_cpu for task in job.tasks] == [2000]
+
+
+# Jobs without pods
+
+
+def test_a_job_without_pods_waits_and_a_resource_quota_that_is_used_up_is_why():
+    spec = {"parallelism": 2, "template": dumps.template("2")}
+    job = dumps.thing("batch/v1", "Job", "new", spec=spec)
+    ended = run("why", "new", *WIDE, given=[dumps.node("n1"), job])
+    assert ended.lines[0].startswith("team/new waits, incomplete")
+    hard = {"requests.cpu": "4", "pods": "9"}
+    for used, is_why in (("3", True), ("2", False)):
+        status = {"hard": hard, "used": {"requests.cpu": used, "pods": "1"}}
+        quota = dumps.thing("v1", "ResourceQuota", "compute", spec={"hard": hard}, status=status)
+        ended = run("why", "new", *WIDE, given=[dumps.node("n1"), job, quota])
+        assert ("of 4 cpu (requests.cpu), 3 cpu are in use" in ended.out) is is_why
+        assert "starts now" not in ended.out
+    for status in ({"active": 2}, {"conditions": [dumps.condition("Complete", "True")]}):
+        assert read_dump([job | {"status": status}]).snapshot.jobs == ()
+    pod = dumps.pod("new-a", owner=job, on="n1")
+    assert read_dump([dumps.node("n1"), job, pod]).snapshot.jobs == ()
+
+
+def test_a_resize_that_is_deferred_is_told():
+    pod = dumps.pod("p", on="n1", schedulingGroup={"podGroupName": "g"})
+    said = dumps.condition("PodResizePending", "True", "Deferred", "too little cpu on the node")
+    pod["status"]["conditions"].append(said)
+    ended = run("why", "g", *WIDE, given=[dumps.node("n1"), dumps.native_group("g", 1), pod])
+    assert "the kubelet says" in ended.out
+    assert "too little cpu on the node" in ended.out

@@ -62,6 +62,7 @@ from batchsched.kubernetes.pods import (
     without_unused_scalars,
 )
 from batchsched.kubernetes.queues import ROOT, read_queues, with_quotas_for
+from batchsched.kubernetes.resource_quotas import used_up_by
 from batchsched.kubernetes.topologies import Topologies
 from batchsched.kubernetes.unsupported import note_unsupported
 from batchsched.model.cluster import (
@@ -601,13 +602,18 @@ class ObjectsReader:
         mains = [draft.main for draft in self._drafts if draft.main is not None]
         known = self._owners_of([*mains, *objects.of(api.KUEUE, "Workload")])
         known |= {main.reader.path for main in mains}
-        for job in objects.of(api.BATCH, "Job"):
+        jobs = objects.of(api.BATCH, "Job")
+        with_pods = self._owners_of(pod.object for pod in self._pods) if jobs else set[str]()
+        for job in jobs:
             has_ended = "True" in (job.status_of("Complete"), job.status_of("Failed"))
-            if job.reader.path in known or has_ended or not _is_suspended(job):
-                continue
             # What else owns it is told of, or of no kind that is read.
-            if all(owner.kind == "CronJob" for owner in objects.owners(job)):
+            is_owned = any(owner.kind != "CronJob" for owner in objects.owners(job))
+            if job.reader.path in known or has_ended or is_owned:
+                continue
+            if _is_suspended(job):
                 found.append(self._suspended_alone(job))
+            elif job.reader.path not in with_pods and not job.status.integer("active", default=0):
+                found += self._podless(job)
         volcano_jobs = objects.of(api.VOLCANO_JOBS, "Job")
         if volcano_jobs:
             # Groups that ended and pods that run without their group are no jobs.
@@ -624,6 +630,22 @@ class ObjectsReader:
     def _owners_of(self, objects: Iterable[KubernetesObject]) -> set[str]:
         """Return the paths of the owners of objects."""
         return {owner.reader.path for one in objects for owner in self._objects.owner_objects(one)}
+
+    def _podless(self, job: KubernetesObject) -> Iterator[JobDraft]:
+        """Yield a Job that may start pods and has none, with the ResourceQuota that keeps them."""
+        count, spec = most_pods(job), job.spec.child("template").child("spec")
+        if not count:
+            return
+        name = spec.text("schedulerName")
+        draft = JobDraft.of(job, api.BATCH_SCHEDULERS.get(name, "kubernetes"))
+        draft.min_available = 1
+        draft.queue = job.labels.get(api.KAI_QUEUE, "") if name == api.KAI_SCHEDULER else ""
+        template = Template("main", count, job.spec, job)
+        used_up = used_up_by(self._objects, job, template.pod_object)
+        if used_up is not None:
+            draft.holds.append(used_up)
+            draft.templates.append(template)
+        yield draft
 
     def _suspended_alone(self, job: KubernetesObject) -> JobDraft:
         count, local_queue = most_pods(job), _local_queue(job)

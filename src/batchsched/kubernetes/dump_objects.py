@@ -29,7 +29,7 @@ from batchsched.model.validation.values import is_collection, items_of, shown
 _KINDS: Mapping[tuple[str, str], bool] = {
     (group, kind.removesuffix("*")): kind.endswith("*")
     for group, kinds in (
-        ("", "Node Pod* Namespace"),
+        ("", "Node Pod* Namespace ResourceQuota*"),
         (api.BATCH, "Job*"),
         (api.KUBERNETES, "PriorityClass PodGroup* CompositePodGroup* Workload*"),
         (api.VOLCANO, "PodGroup* Queue"),
@@ -38,7 +38,7 @@ _KINDS: Mapping[tuple[str, str], bool] = {
         *((group, "PodGroup*") for group in api.COSCHEDULING),
         (api.KAI, "PodGroup* Queue BindRequest*"),
         (api.KUEUE, "Workload* LocalQueue* ClusterQueue Cohort ResourceFlavor"),
-        (api.KUEUE, "WorkloadPriorityClass Topology"),
+        (api.KUEUE, "WorkloadPriorityClass Topology AdmissionCheck"),
         (api.KAI_TOPOLOGIES, "Topology"),
         (api.HYPER_NODES, "HyperNode"),
         (api.RESOURCE, "ResourceSlice DeviceTaintRule DeviceClass"),

@@ -32,6 +32,7 @@ _BAD_IF_TRUE = frozenset(
         "Evicted",
         "Failed",
         "Pending",
+        "PodResizePending",
         "Preempted",
         "Restarting",
         "Stale",
@@ -390,6 +391,11 @@ def _all_told(draft: JobDraft) -> Iterator[Told]:
         if since:
             said_since = {"message": f"stale since {since}"}
             yield _told(said_since, "Stale", "True", "", who, _time(given, since))
+    for pod in draft.pods:
+        if pod.task.status.occupies:
+            for condition in pod.object.conditions():
+                if look_up(condition, "type") == "PodResizePending":
+                    yield from _conditions(pod.object, condition, "the kubelet")
     for pod in draft.pods:
         if pod.task.status in WAITING:
             name = pod.scheduler_name

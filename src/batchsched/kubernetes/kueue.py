@@ -40,6 +40,8 @@ _MOST_NAMED = 3
 _GROWS = "the job grows: of the pods that it is to have, those that exist are told"
 _NOT_YET = "its quota is reserved, but Kueue has not admitted it yet"
 _NOT_TRIED = "Kueue has not tried it yet"
+_MULTI_KUEUE = "kueue.x-k8s.io/multikueue"
+_SENT = "MultiKueue sends the job to another cluster: where it would run is not known here"
 _OTHER_NAMESPACE = "namespace doesn't match ClusterQueue selector"
 """What Kueue says of a Workload whose namespace may not use the queue."""
 
@@ -74,6 +76,14 @@ class Kueue:
         """The jobs of pod groups without a Workload, by namespace/name."""
         self._local = {one.full_name: one for one in objects.of(api.KUEUE, "LocalQueue")}
         self._cluster = {one.name: one for one in objects.of(api.KUEUE, "ClusterQueue")}
+        sending = {
+            check.name
+            for check in objects.of(api.KUEUE, "AdmissionCheck")
+            if check.spec.text("controllerName") == _MULTI_KUEUE
+        }
+        cluster = self._cluster.items() if sending else ()
+        self._sending = {name for name, queue in cluster if sending & _checks_of(queue)}
+        """The ClusterQueues whose jobs run on other clusters."""
         drafts = [self._draft(given) for given in objects.of(api.KUEUE, "Workload")]
         self._by_name = {f"{draft.namespace}/{draft.name}": draft for draft in drafts}
         self.drafts = [draft for draft in drafts if not draft.has_finished]
@@ -271,6 +281,10 @@ class Kueue:
                 checks.append(Hold(HoldKind.NOT_ADMITTED, admission or queue, told))
             draft.holds += checks
         draft.has_finished = given.status_of("Finished") == "True" or _runs_elsewhere(given)
+        local = self._local.get(f"{given.namespace}/{local_queue}")
+        if (admission or (local and local.spec.text("clusterQueue"))) in self._sending:
+            draft.templates = []
+            given.note(NoticeCode.FIELD_IGNORED, "spec.podSets", _SENT)
         return draft
 
     def _priority(self, given: KubernetesObject) -> int:
@@ -383,6 +397,12 @@ def _checks(given: KubernetesObject, is_meant: Callable[[str], bool]) -> list[Ho
     return holds
 
 
+def _checks_of(queue: KubernetesObject) -> set[str]:
+    """Return the names of the admission checks of a ClusterQueue."""
+    strategy = queue.spec.child("admissionChecksStrategy").children("admissionChecks")
+    return {*queue.spec.texts("admissionChecks"), *(each.text("name") for each in strategy)}
+
+
 def _stopped(queue: KubernetesObject) -> Hold:
     return Hold(HoldKind.QUEUE_CLOSED, queue.name, f"{queue.kind} {queue.name} is stopped")
 
@@ -404,7 +424,9 @@ class _Flavor:
 
     name: str
     quota: Mapping[str, int]
-    """The most that one job may have of it; a resource that is not named: others may lend any."""
+    """The most that one job may have of it."""
+    own: Mapping[str, int]
+    """The part of that which is the queue's own; the rest others may lend."""
     labels: Mapping[str, str]
     taints: tuple[Taint, ...] = ()
     tolerations: tuple[Toleration, ...] = ()
@@ -426,8 +448,13 @@ class _Flavor:
         for name, most in self.quota.items():
             asked = int(task.resreq.get(name)) * count
             if asked > most:
-                needs = amount_text(name, asked)
-                return f"{self.name} has {amount_text(name, most)}, and it needs {needs}"
+                needs, own = amount_text(name, asked), self.own.get(name, most)
+                has = f"has {amount_text(name, most)}"
+                if most > own:
+                    lent = amount_text(name, most - own)
+                    has = f"can get {amount_text(name, most)} "
+                    has += f"({amount_text(name, own)} of its own, {lent} lent)"
+                return f"{self.name} {has}, and it needs {needs}"
         return ""
 
 
@@ -437,15 +464,15 @@ class Flavors:
     def __init__(self, objects: DumpObjects, renamed: Mapping[str, str]) -> None:
         """Read the flavors of all queues. O(flavors)."""
         known = {given.name: given for given in objects.of(api.KUEUE, "ResourceFlavor")}
+        lending = _Lending(objects)
         self._groups: dict[str, list[tuple[frozenset[str], list[_Flavor]]]] = {}
         """The resources that each group of resources of a queue covers, with its flavors."""
         for given in objects.of(api.KUEUE, "ClusterQueue"):
             spec = given.spec
-            may_borrow = bool(spec.text("cohortName") or spec.text("cohort"))
             self._groups[renamed.get(given.name, given.name)] = [
                 (
                     frozenset(group.texts("coveredResources")),
-                    [_flavor(each, known, may_borrow) for each in group.children("flavors")],
+                    [_flavor(each, known, lending, given) for each in group.children("flavors")],
                 )
                 for group in spec.children("resourceGroups")
             ]
@@ -502,14 +529,85 @@ def _give(pods: Sequence[Pod], flavors: Sequence[_Flavor]) -> None:
         )
 
 
-def _flavor(given: Reader, known: Mapping[str, KubernetesObject], may_borrow: bool) -> _Flavor:
-    name, quota = given.text("name"), dict[str, int]()
-    for resource in () if may_borrow else given.children("resources"):
+class _Lending:
+    """What members of cohorts can get at most of each flavor: their own, and what others lend."""
+
+    def __init__(self, objects: DumpObjects) -> None:
+        """Read quotas of ClusterQueues and Cohorts. O(size)."""
+        self._parents: dict[str, str] = {}
+        """The cohort above each member; members are told apart by kind and name."""
+        self._children: dict[str, list[str]] = {}
+        self._quotas: dict[tuple[str, str, str], tuple[int, int | None, int | None]] = {}
+        """Of a member, a flavor and a resource: nominal, what may be borrowed, and lent."""
+        for kind, keys in (("ClusterQueue", ("cohortName", "cohort")), ("Cohort", _PARENTS)):
+            for given in objects.of(api.KUEUE, kind):
+                member, spec = f"{kind}/{given.name}", given.spec
+                above = next((name for key in keys if (name := spec.text(key))), "")
+                if above:
+                    self._parents[member] = f"Cohort/{above}"
+                    self._children.setdefault(f"Cohort/{above}", []).append(member)
+                for group in spec.children("resourceGroups"):
+                    for flavor in group.children("flavors"):
+                        self._read(member, flavor)
+
+    def _read(self, member: str, flavor: Reader) -> None:
+        for resource in flavor.children("resources"):
+            name = resource.text("name")
+            unit = quota_unit(name)
+            if unit is not None:
+                nominal, borrowing, lending = (
+                    resource.quantity(f"{key}", milli=unit)
+                    for key in ("nominalQuota", "borrowingLimit", "lendingLimit")
+                )
+                key = member, flavor.text("name"), name
+                self._quotas[key] = nominal or 0, borrowing, lending
+
+    def most(self, queue: str, flavor: str, resource: str) -> int:
+        """Return the most that a ClusterQueue can get of a resource. O(members of its cohorts)."""
+        path = [f"ClusterQueue/{queue}"]
+        while path[-1] in self._parents and self._parents[path[-1]] not in path:
+            path.append(self._parents[path[-1]])
+        most = 0
+        for member in reversed(path):
+            has = self._together(member, flavor, resource, frozenset())
+            kept = has - self._lent(member, has, flavor, resource) if member != path[-1] else has
+            _, borrowing, _ = self._quotas.get((member, flavor, resource), _NO_QUOTA)
+            most += kept
+            if borrowing is not None and member != path[-1]:
+                most = min(most, has + borrowing)
+        return most
+
+    def _together(self, member: str, flavor: str, resource: str, above: frozenset[str]) -> int:
+        """Return what a member and those below it have, without what these do not lend."""
+        nominal, _, _ = self._quotas.get((member, flavor, resource), _NO_QUOTA)
+        below = (each for each in self._children.get(member, ()) if each not in above)
+        return nominal + sum(
+            self._lent(
+                each, self._together(each, flavor, resource, above | {member}), flavor, resource
+            )
+            for each in below
+        )
+
+    def _lent(self, member: str, has: int, flavor: str, resource: str) -> int:
+        _, _, lending = self._quotas.get((member, flavor, resource), _NO_QUOTA)
+        return has if lending is None else min(has, lending)
+
+
+_PARENTS = ("parentName", "parent")
+_NO_QUOTA = (0, None, None)
+
+
+def _flavor(
+    given: Reader, known: Mapping[str, KubernetesObject], lending: _Lending, queue: KubernetesObject
+) -> _Flavor:
+    name, quota, own = given.text("name"), dict[str, int](), dict[str, int]()
+    for resource in given.children("resources"):
         of, unit = resource.text("name"), quota_unit(resource.text("name"))
         if unit is not None:
-            quota[of] = resource.quantity("nominalQuota", milli=unit) or 0
+            quota[of] = lending.most(queue.name, name, of)
+            own[of] = resource.quantity("nominalQuota", milli=unit) or 0
     if name not in known:
-        return _Flavor(name, quota, {})
+        return _Flavor(name, quota, own, {})
     spec = known[name].spec
     taints, tolerations = tuple(taints_of(spec, "nodeTaints")), tuple(tolerations_of(spec))
-    return _Flavor(name, quota, spec.text_map("nodeLabels"), taints, tolerations)
+    return _Flavor(name, quota, own, spec.text_map("nodeLabels"), taints, tolerations)

@@ -395,6 +395,21 @@ def _ray_cluster(given: Content, key: str = "") -> Iterator[_PodSet]:
         yield _PodSet(role, _at(group, "template"), pods, needed, {**labels, "ray.io/group": role})
 
 
+_SUBMITTER = {
+    "spec": {"containers": [{"resources": {"requests": {"cpu": "500m", "memory": "200Mi"}}}]}
+}
+"""The pod that submits a Ray job, where the RayJob says nothing of it."""
+
+
+def _ray_job(given: Content) -> Iterator[_PodSet]:
+    """Yield the pods of a RayJob's cluster; Kueue counts the one that submits the job, too."""
+    spec = _at(given, "spec")
+    yield from _ray_cluster(given, "rayClusterSpec")
+    if _local_queue(given) and text_at(spec, "submissionMode") in ("", "K8sJobMode"):
+        template = _at(spec, "submitterPodTemplate") or _SUBMITTER
+        yield _PodSet("submitter", template, (f"{_name(given)}-submitter",))
+
+
 def _training_job(given: Content) -> Iterator[_PodSet]:
     spec = _at(given, "spec")
     for key in sorted(spec):
@@ -416,7 +431,7 @@ _PODS_OF: Mapping[tuple[str, str], Callable[[Content], Iterator[_PodSet]]] = {
     (_JOB_SET, "JobSet"): _job_set,
     (api.LEADER_WORKER_SET, "LeaderWorkerSet"): _leader_worker_set,
     (_RAY, "RayCluster"): _ray_cluster,
-    (_RAY, "RayJob"): lambda given: _ray_cluster(given, "rayClusterSpec"),
+    (_RAY, "RayJob"): _ray_job,
     **{
         ("kubeflow.org", f"{name}Job"): _training_job
         for name in ("PyTorch", "TF", "MPI", "XGBoost", "JAX")

@@ -300,10 +300,11 @@ class Explanation(Report):
 
     def _said(self) -> Iterator[str]:
         """Yield what controllers say of why it waits, the newest first, each once."""
-        if not self.standing.waits and self.standing.state is not JobStatus.STARTS:
-            return
+        is_settled = not self.standing.waits and self.standing.state is not JobStatus.STARTS
         said: set[tuple[str, str]] = set()
         for each in self.told:
+            if is_settled and each.type != _RESIZE:  # of what runs, nothing else still waits
+                continue
             text = each.message or (each.reason and f"{each.type} is {each.status} ({each.reason})")
             if text and each.says_why and (each.who, text) not in said:
                 said.add((each.who, text))
@@ -615,6 +616,10 @@ def _once_let_in(
         if one.state is JobStatus.STARTS:
             return by_pods, one
     return trials, anew
+
+
+_RESIZE = "PodResizePending"
+"""The condition of a pod that runs and is to get other amounts."""
 
 
 def _one_by_one(snapshot: Snapshot, job: JobInfo) -> Snapshot:
