@@ -653,8 +653,10 @@ def _if_admitted(
 def _nodes_of(job: JobInfo, result: CycleResult) -> tuple[str, ...]:
     """Return the nodes where tasks of a job start, and then those promised to them."""
     own = {task.uid for task in job.tasks}
-    decided = (*result.binds, *result.pipelined, *result.conditional)
-    return tuple(dict.fromkeys(each.node_name for each in decided if each.task_uid in own))
+    starts = [bind.node_name for bind in result.binds if bind.task_uid in own]
+    promises = (*result.pipelined, *result.conditional)
+    promised = [each.node_name for each in promises if each.task_uid in own]
+    return tuple(dict.fromkeys([*starts, *promised]))
 
 
 def _job_of(snapshot: Snapshot, uid: str) -> JobInfo:
