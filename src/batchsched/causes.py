@@ -45,6 +45,8 @@ class JobStatus(Enum):
     or promised room in the cycle; or no scheduler places all of it."""
     GROUP_MISSING = "GroupMissing", "no group", "wrong"
     """The group that it names does not exist."""
+    CLAIM_MISSING = "ClaimMissing", "no claim", "wrong"
+    """A claim of devices that it names does not exist."""
     SUSPENDED = "Suspended", "suspended"
     """It is suspended until somebody resumes it."""
     DEACTIVATED = "Deactivated", "deactivated"
@@ -289,6 +291,11 @@ class HoldKind(Enum):
         *("its annotation {} cannot be followed", "its annotation {}can be followed"),
     )
     """What it depends on cannot be read, or depends on it in turn."""
+    CLAIM_MISSING = (
+        *("ClaimMissing", JobStatus.CLAIM_MISSING, "a claim of it does not exist"),
+        *("the claim {} does not exist", "the claim {}exists"),
+    )
+    """A claim of devices that it names, or the template of one, does not exist."""
     SCHEDULERS = (
         *("Schedulers", JobStatus.REFUSED, "its pods name different schedulers"),
         *("its pods name different schedulers: {}", "its pods name one scheduler"),
@@ -329,7 +336,7 @@ class HoldKind(Enum):
         """Whether nobody can lift it: something has to be made, or changed, first."""
         return self in (
             *(HoldKind.GROUP_MISSING, HoldKind.NO_QUEUE, HoldKind.DEPENDENCIES),
-            *(HoldKind.NEVER_ADMITTED, HoldKind.SCHEDULERS),
+            *(HoldKind.NEVER_ADMITTED, HoldKind.SCHEDULERS, HoldKind.CLAIM_MISSING),
         )
 
 

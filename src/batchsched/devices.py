@@ -206,6 +206,14 @@ class _Constraint:
             or request.partition("/")[0] in self.requests
         )
 
+    def most_of(self, devices: Sequence[Device]) -> int:
+        """Return the most of some devices that could be chosen together under it, at the most."""
+        values = [each for each in map(self.joined, devices) if each is not None]
+        if self.is_same:
+            return max(Counter(value for each in values for value in each).values(), default=0)
+        chosen = self.values[-1] if self.values else frozenset[tuple[type, object]]()
+        return len(chosen.union(*values) - chosen)
+
     def joined(self, device: Device) -> frozenset[tuple[type, object]] | None:
         """Return the values after a device is chosen, too; None if it may not be."""
         found = _values(device, self.attribute)
@@ -215,6 +223,16 @@ class _Constraint:
         if self.is_same:
             return last & found or None
         return None if last & found else last | found
+
+
+def _word(refusal: Refusal, device: Device, request: DeviceRequest) -> str:
+    """Return why a request may not have a device, with the taint by name."""
+    if refusal is Refusal.TAINTED:
+        taint = untolerated(device.taints, request.tolerations)
+        if taint is not None:
+            value = f"={taint.value}" if taint.value else ""
+            return f"{refusal.value} {taint.key}{value}"
+    return refusal.value
 
 
 @define(eq=False)
@@ -356,16 +374,39 @@ class DeviceSearch:
             if refusal is None:
                 picks.append((place, _pick_of(variant, candidate)))
             else:
-                refused[refusal.value] += 1
+                refused[_word(refusal, candidate.device, variant.request)] += 1
         return tuple(picks), refused
 
     def _noted(self, place: int) -> DevicesRefused:
         variant = self._steps[place][0]
-        refusals = [self.refusal(variant, each) for each in self._candidates_of(place, 0)]
+        request, counts = variant.request, Counter[str]()
+        free: list[Device] = []
+        selected: list[Device] = []
+        for each in self._candidates_of(place, 0):
+            refusal = self.refusal(variant, each)
+            if refusal is not Refusal.NOT_SELECTED:
+                selected.append(each.device)
+            if refusal is None or refusal is Refusal.APART:
+                free.append(each.device)
+            else:
+                counts[_word(refusal, each.device, request)] += 1
+        least = len(free) if request.count == "all" else request.count
+        unpublished = ""
+        for constraint in variant.state.constraints:
+            if constraint.names(variant.name):
+                attribute = constraint.attribute.rpartition("/")[2]
+                if selected and all(_values(d, constraint.attribute) is None for d in selected):
+                    unpublished = unpublished or attribute
+                elif constraint.most_of(free) < least:
+                    what = "one value" if constraint.is_same else "different values"
+                    counts[f"not in {what} of {attribute}"] += len(free)
+                    break
         return DevicesRefused(
             variant.name,
-            shown_selectors(variant.request),
-            Counter(each.value for each in refusals if each is not None),
+            shown_selectors(request),
+            counts,
+            asks_for_all=request.count == "all",
+            unpublished=unpublished,
         )
 
     def _serve(self, place: int) -> Iterator[tuple[DevicePick, ...]]:

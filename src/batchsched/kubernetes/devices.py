@@ -124,8 +124,12 @@ class DevicesRead:
         """Those that several nodes reach."""
         self.counter_sets: list[CounterSet] = []
         self.held: list[DevicePick] = []
-        self.unread: set[str] = set()
-        """The pods of which a claim was not given, by UID: they are taken not to have it."""
+        self.unread: dict[str, str] = {}
+        """The pods of which a claim was not given, by UID, and its name, or that of its template:
+        they are taken not to have it."""
+        kinds = ("ResourceSlice", "DeviceClass", "ResourceClaim", "ResourceClaimTemplate")
+        self.are_given = any(objects.of(api.RESOURCE, kind) for kind in kinds)
+        """Whether any objects about devices were given, so that what was not does not exist."""
         self._taken: set[str] = set()
         """The claims that are some pod's."""
         self._readers: dict[str, str] = {}
@@ -293,7 +297,7 @@ class DevicesRead:
             template_name = entry.text("resourceClaimTemplateName")
             source = claim or self._named("ResourceClaimTemplate", pod, template_name)
             if source is None:
-                self.unread.add(task.uid)
+                self.unread[task.uid] = claim_name or template_name or name
                 continue
             results, of_group = _results(claim, name), given is not pod.object
             if claim and results is not None and not self._takes(pod, claim, of_group=of_group):

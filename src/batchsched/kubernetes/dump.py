@@ -544,7 +544,9 @@ class ObjectsReader:
         if task.status in ENDED:
             return task
         note_unsupported(pod.object)
-        if task.uid in self._devices.unread:
+        claim = self._devices.unread.get(task.uid)
+        lacks_claim = claim is not None and self._devices.are_given
+        if claim is not None and not lacks_claim:
             why = "pods may be placed on nodes without the devices that they claim"
             pod.object.ignore("spec.resourceClaims", why)
         if not pod.has_priority:
@@ -555,6 +557,8 @@ class ObjectsReader:
                 holds = tuple(gate for gate in holds if gate.name not in _GATES_OF_ADMISSION)
             if any(gate.name == api.ELASTIC_GATE for gate in pod.gates):
                 holds = (*holds, *draft.growth_holds)
+            if claim is not None and lacks_claim:
+                holds = (*holds, Hold(HoldKind.CLAIM_MISSING, claim))
             return evolve(task, holds=holds) if holds else task
         if task.node_name is not None and task.node_name not in self._node_names:
             note_missing_node(pod)

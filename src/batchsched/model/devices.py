@@ -72,17 +72,19 @@ class Version:
 
 @frozen
 class Milli:
-    """So many thousandths of a device's own capacity, rounded up: half of any GPU's memory.
+    """So many thousandths of a device's own capacity: half of any GPU's memory.
 
-    >>> Milli(500).of(81)
-    41
+    Rounded down, but to at least 1, so that parts add up to the whole: two halves of 81 are 80.
+
+    >>> Milli(500).of(81), Milli(1).of(81), Milli(0).of(81)
+    (40, 1, 0)
     """
 
     thousandths: int
 
     def of(self, capacity: int, /) -> int:
         """Return the amount of a device with this capacity."""
-        return -(-capacity * self.thousandths // 1000)
+        return max(capacity * self.thousandths // 1000, min(capacity, self.thousandths, 1))
 
 
 AttributeValue = bool | int | str | Version

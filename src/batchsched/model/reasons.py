@@ -49,8 +49,12 @@ class QueueShare:
 class DevicesRefused:
     """Which request for devices is not served, and why devices are refused.
 
-    >>> print(DevicesRefused("gpu", ['device.driver == "d"'], {"taken": 2, "tainted": 1}))
-    request gpu (device.driver == "d"): 2 taken, 1 tainted
+    >>> print(DevicesRefused("gpu", ['device.driver == "d"'], {"taken": 2, "tainted x": 1}))
+    request gpu (device.driver == "d"): 2 taken, 1 tainted x
+    >>> print(DevicesRefused("r", counts={"taken": 1}, asks_for_all=True))
+    request r, which asks for all: 1 taken
+    >>> print(DevicesRefused("r", unpublished="pcieRoot"))
+    request r: no device publishes pcieRoot
     """
 
     request: str = ""
@@ -59,22 +63,30 @@ class DevicesRefused:
     """The selectors of the request, or of its first alternative."""
     counts: Mapping[str, int] = field(default=EMPTY, converter=AsMap[str, int])
     """How many devices are refused, by the first rule that refuses them: not selected, too small,
-    taken, no counter, tainted, or apart from others of the claim."""
+    taken, no counter, a taint by name, or a constraint with its attribute."""
+    asks_for_all: bool = False
+    """Whether the request is for all devices that its selectors accept."""
+    unpublished: str = ""
+    """An attribute that a constraint reads, and that none of the selected devices has."""
 
     @property
     def of_request(self) -> str:
         """The request in words."""
         selectors = f" ({' && '.join(self.selectors)})" if self.selectors else ""
-        return f"request {self.request}{selectors}"
+        which = ", which asks for all" if self.asks_for_all else ""
+        return f"request {self.request}{selectors}{which}"
 
     @property
     def counted(self) -> str:
         """How many devices are refused, as text."""
-        ranked = by_frequency(self.counts)
-        return ", ".join(f"{count} {why}" for why, count in ranked)
+        told = [f"{count} {why}" for why, count in by_frequency(self.counts)]
+        if self.unpublished:
+            told.append(f"no device publishes {self.unpublished}")
+        return ", ".join(told)
 
     def __str__(self) -> str:
-        return f"{self.of_request}: {self.counted}" if self.counts else self.of_request
+        counted = self.counted
+        return f"{self.of_request}: {counted}" if counted else self.of_request
 
 
 def summed_refusals(counts: Mapping[Unfit, int]) -> Mapping[Unfit, int]:

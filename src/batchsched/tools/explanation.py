@@ -408,6 +408,7 @@ def _domain_row(domain: NearDomain) -> tuple[str, str, str]:
 def _held(holders: tuple[Holder, ...]) -> str:
     shown = [
         f"{h.job or h.name} {h.how}{'' if h.until is None else f' until {time_text(h.until)}'}"
+        f"{(h.devices and f' with {first_of(h.devices, 2)}') or ''}"
         for h in holders[:2]
     ]
     return "; ".join(shown) + (f"; {len(holders) - 2} more" if len(holders) > 2 else "")  # noqa: PLR2004

@@ -36,8 +36,8 @@ from batchsched.model.texts import first_of
 from batchsched.plugin.candidates import NodeSet
 from batchsched.session.session import Session
 from batchsched.state.groups import Counting
-from batchsched.state.records import JobState, NodeState, QueueState, TaskState
-from batchsched.state.vectors import Vector, dominant_share, fits, minus, plus, total_of
+from batchsched.state.records import Fit, JobState, NodeState, QueueState, TaskState
+from batchsched.state.vectors import Vector, dominant_share, fits, minus, total_of
 from batchsched.tools.amounts import raised_limit
 from batchsched.tools.changes import (
     Change,
@@ -232,7 +232,9 @@ def _holders_of_room(waiting: ExplainedJob) -> Iterator[JobState | TaskState]:
     O(running tasks).
     """
     request, needed = waiting.task.init_resreq, waiting.needed
-    taken = taken_by(waiting.session, waiting.result)
+    session = waiting.session
+    taken = taken_by(session, waiting.result)
+    chooses = session.may_choose(waiting.task)
     domains = waiting.domains
     slots = Counter[int]()
     """The tasks that have room, by domain."""
@@ -246,23 +248,49 @@ def _holders_of_room(waiting: ExplainedJob) -> Iterator[JobState | TaskState]:
             if other.job is not waiting.state:
                 idle = minus(idle, other.resreq)
         now = 0 if fit.refusals else _slots(request, idle, needed)
+        if chooses and now:
+            now = _placed_one_by_one(waiting, node)
         around = [at for at, each in enumerate(domains) if each is None or node.slot in each.slots]
         for at in around:
             slots[at] += now
-        held: dict[JobState | TaskState, Vector] = {}
+        held: dict[JobState | TaskState, list[TaskState]] = {}
         for task in node.tasks.values():
             holder = task if task.job is None else task.job
             is_its_own = holder is waiting.state or task.info.is_on_each_node
             if not is_its_own and task.status.holds:
-                there = held.get(holder)
-                held[holder] = task.resreq if there is None else plus(there, task.resreq)
-        for holder, amount in held.items():
-            then = _slots(request, plus(idle, amount), needed)
+                held.setdefault(holder, []).append(task)
+        for holder, tasks in held.items():
+            then = _slots(request, total_of([idle, *(task.resreq for task in tasks)], idle), needed)
+            if chooses and then > now:
+                then = _with_their_choices(waiting, node, tasks, now, then)
             for at in around if then > now else ():
                 more.setdefault(holder, Counter())[at] += then - now
     for holder, gains in more.items():
         if any(slots[at] + gain >= needed for at, gain in gains.items()):
             yield holder
+
+
+def _placed_one_by_one(waiting: ExplainedJob, node: NodeState) -> int:
+    """Return how many of its tasks have room, and what plugins choose for them, on a node."""
+    session, placed = waiting.session, 0
+    tasks = session.in_task_order(waiting.state.having(TaskStatus.PENDING))
+    with session.statement(is_trial=True) as trial:
+        for task in tasks[: waiting.needed]:
+            if session.fits(task, node, Fit.NOW):
+                trial.allocate(task, node)
+                placed += 1
+        trial.discard()
+    return placed
+
+
+def _with_their_choices(
+    waiting: ExplainedJob, node: NodeState, gone: Sequence[TaskState], now: int, most: int
+) -> int:
+    """Return how many tasks may have room once others have left what was chosen for them, too."""
+    if waiting.session.no_choice(waiting.task, node, Fit.NOW, gone=gone) is not None:
+        return now
+    chosen = sum(map(len, map(waiting.session.state.view.device_books.picks_of, gone)))
+    return min(most, now + chosen)
 
 
 def _holders_of_quota(waiting: ExplainedJob) -> Iterator[JobState]:

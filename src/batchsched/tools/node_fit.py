@@ -43,6 +43,8 @@ class Holder:
     """``runs``, ``is leaving``, ``is promised``, ``is held by an unready gang`` or
     ``is reserved``."""
     amount: Resource
+    devices: tuple[str, ...] = ()
+    """The names of the devices that it has there."""
     until: float | None
     """Its expected end, in seconds on the clock of the snapshot, if known."""
 
@@ -261,8 +263,16 @@ def _near(
     for uid, outcome in result.tasks.items():
         if outcome.status is TaskStatus.ALLOCATED and outcome.node_name == node.name:
             held_by.append((session.ledger.tasks[uid], "is held by an unready gang"))
-    held_by.sort(key=lambda each: (-_part(session, each[0].resreq), each[0].uid))
+    lacks_devices = any(unfit.devices is not None for unfit in fit.lacking)
+
+    def first(held: tuple[TaskState, str]) -> tuple[bool, float, str]:
+        other, _ = held
+        has_devices = lacks_devices and bool(_devices_of(session, other))
+        return not has_devices, -_part(session, other.resreq), other.uid
+
+    held_by.sort(key=first)
     refusals = [text for unfit in fit.refusals for text in _texts(unfit, node, task.info)]
+    refusals += [unfit.words for unfit in fit.lacking if unfit.devices is not None]
     return NearNode(
         name=node.name,
         missing=session.ledger.dimensions.resource(_missing(task, node, taken)),
@@ -288,8 +298,15 @@ def _holder(session: Session, task: TaskState, how: str) -> Holder:
         job=None if task.job is None else task.job.uid,
         how=how,
         amount=task.info.resreq,
+        devices=_devices_of(session, task),
         until=_until(session, task),
     )
+
+
+def _devices_of(session: Session, task: TaskState) -> tuple[str, ...]:
+    """Return the names of the devices that a task has, each once."""
+    picks = session.state.view.device_books.picks_of(task)
+    return tuple(dict.fromkeys(pick.device[2] for pick in picks if not pick.admin))
 
 
 def _until(session: Session, task: TaskState) -> float | None:

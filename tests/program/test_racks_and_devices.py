@@ -1,0 +1,134 @@
+"""What answers say of racks and devices: who holds what, what each lacks, and what would help."""
+
+import pytest
+from tests.support import dumps
+from tests.support.program import run
+
+RACKS = dumps.thing(
+    "kueue.x-k8s.io/v1beta1",
+    "Topology",
+    "tas",
+    namespace="",
+    spec={"levels": [{"nodeLabel": "zone"}, {"nodeLabel": "rack"}]},
+)
+
+
+def resource(kind, name, spec, **more):
+    namespace = "team" if kind == "ResourceClaim" else ""
+    return dumps.thing("resource.k8s.io/v1", kind, name, namespace=namespace, spec=spec, **more)
+
+
+def devices(*attributes, taint=None):
+    """Return a class, and the devices of node n1, each with its attributes."""
+    found = [{"name": f"d{n}", "attributes": each} for n, each in enumerate(attributes)]
+    if taint is not None:
+        found[0]["taints"] = [taint]
+    pool = {"name": "n1", "generation": 1, "resourceSliceCount": 1}
+    spec = {"driver": "gpu.com", "nodeName": "n1", "pool": pool, "devices": found}
+    return [resource("DeviceClass", "gpu", {}), resource("ResourceSlice", "s", spec)]
+
+
+def claim(name, *, has=(), constraints=(), **asks):
+    exactly = {"deviceClassName": "gpu"} | asks
+    spec = {"devices": {"requests": [{"name": "r", "exactly": exactly}]}}
+    if constraints:
+        spec["devices"]["constraints"] = list(constraints)
+    results = [{"request": "r", "driver": "gpu.com", "pool": "n1", "device": each} for each in has]
+    status = {"allocation": {"devices": {"results": results}}} if has else {}
+    return resource("ResourceClaim", name, spec, status=status)
+
+
+def job(name, claim_name, on=None):
+    claims = [{"name": "r", "resourceClaimName": claim_name}]
+    group = {"podGroupName": name}
+    pod = dumps.pod(f"{name}-0", on=on, schedulingGroup=group, resourceClaims=claims)
+    return [dumps.native_group(name, 1), pod]
+
+
+def why(*words, given):
+    return run("why", *words, "--width", 200, given=given)
+
+
+# Devices
+
+
+def test_who_holds_the_device_is_told_and_that_its_end_would_free_it():
+    given = [dumps.node("n1"), *devices({}), claim("c0", has=["d0"]), claim("c1")]
+    given += [*job("held", "c0", on="n1"), *job("want", "c1")]
+    for pods in range(4):  # smaller jobs, which hold no device
+        group = {"podGroupName": f"small-{pods}"}
+        given.append(dumps.native_group(f"small-{pods}", 1))
+        given.append(dumps.pod(f"small-{pods}-0", "100m", on="n1", schedulingGroup=group))
+    told = why("want", given=given)
+    assert "team/held runs with d0" in told.out
+    assert "end job team/held" in told.out
+    assert run("what-if", "end", "held", "--json", given=given).status == 1
+
+
+def test_of_a_gang_that_claims_devices_the_job_that_holds_enough_would_end():
+    claims = [*(claim(f"h{n}", has=[f"d{n}"]) for n in (0, 1)), claim("c0"), claim("c1")]
+    given = [dumps.node("n1"), *devices({}, {}, {}), *claims, dumps.native_group("want", 2)]
+    for n in (0, 1):
+        given += job(f"held-{n}", f"h{n}", on="n1")
+        group, uses = {"podGroupName": "want"}, [{"name": "r", "resourceClaimName": f"c{n}"}]
+        given.append(dumps.pod(f"want-{n}", schedulingGroup=group, resourceClaims=uses))
+    told = why("want", "--json", given=given).data
+    ends = [each for each in told["would_start"] if each.startswith("end")]
+    assert ends == ["end job team/held-0"]
+
+
+@pytest.mark.parametrize(
+    ("there", "asks", "said"),
+    [
+        (
+            devices({"nvlink": {"int": 1}}, {"nvlink": {"int": 1}}, {"nvlink": {"int": 2}}),
+            {"count": 2, "constraints": [{"matchAttribute": "gpu.com/nvlink"}]},
+            "2 not in one value of nvlink, 1 taken",
+        ),
+        (
+            devices({}, {}, {}),
+            {"count": 2, "constraints": [{"matchAttribute": "gpu.com/pcieRoot"}]},
+            "no device publishes pcieRoot",
+        ),
+        (
+            devices({"root": {"int": 1}}, {"root": {"int": 2}}, {"root": {"int": 2}}),
+            {"count": 2, "constraints": [{"distinctAttribute": "gpu.com/root"}]},
+            "2 not in different values of root, 1 taken",
+        ),
+        (devices({}, {}, {}), {"allocationMode": "All"}, "request r, which asks for all: 1 taken"),
+        (
+            devices({}, {}, {}, taint={"key": "broken", "value": "yes", "effect": "NoSchedule"}),
+            {"count": 3},
+            "1 tainted broken=yes",
+        ),
+    ],
+    ids=["apart", "unpublished", "alike", "all", "tainted"],
+)
+def test_why_a_request_gets_no_devices_is_told_by_name(there, asks, said):
+    holder = "tainted" not in said
+    given = [dumps.node("n1"), *there, claim("c1", **asks), *job("want", "c1")]
+    if holder:
+        given += [claim("c0", has=["d0"]), *job("held", "c0", on="n1")]
+    assert said in why("want", given=given).out
+
+
+def test_a_claim_that_does_not_exist_holds_the_pod():
+    given = [dumps.node("n1"), *devices({}), *job("want", "gone")]
+    told = why("want", given=given)
+    assert told.lines[0] == "team/want waits, no claim: the claim gone does not exist"
+    assert "would start" in told.out
+    # Of a dump without any object about devices nothing is known of them.
+    told = why("want", given=[dumps.node("n1"), *job("want", "gone")])
+    assert "starts now" in told.lines[0]
+
+
+@pytest.mark.parametrize(("part", "count"), [("0.5", 2), ("0.25", 4), ("0.2", 5)])
+def test_parts_of_a_gpu_of_odd_memory_add_up(part, count):
+    labels = {"nvidia.com/gpu.count": "1", "nvidia.com/gpu.memory": "81559"}
+    given = [dumps.node("n1", "64", 1, labels=labels), dumps.kai_queue("default-queue")]
+    for n in range(count + 1):
+        notes = {"pod-group-name": f"g{n}", "gpu-fraction": part}
+        given.append(dumps.kai_group(f"g{n}", 1))
+        given.append(dumps.pod(f"p{n}", scheduler="kai-scheduler", notes=notes))
+    states = [each["state"] for each in run("jobs", "--json", given=given).data["jobs"]]
+    assert states.count("Starts") == count
