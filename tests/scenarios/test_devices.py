@@ -294,11 +294,11 @@ def test_why_a_task_gets_no_devices_is_told_by_what_refuses_them() -> None:
     why = decide(snapshot, config()).why("t")
     assert why.tally.unfit_text == (
         '2 have no device for request gpu (device.attributes[""].model == "A"): '
-        "1 not selected, 1 tainted, "
+        "1 not selected, 1 tainted k, "
         '1 has no free device for request gpu (device.attributes[""].model == "A"): 1 taken'
     )
     assert [unfit.devices.counts for unfit in why.tally.unfit] == [
-        {"not selected": 1, "tainted": 1},
+        {"not selected": 1, "tainted k": 1},
         {"taken": 1},
     ]
 
