@@ -41,9 +41,10 @@ REST = ("-m", "slow or hypothesis")
 """What `test --quick` left out; property tests, of which it tried few examples, run again."""
 OF_EXTRAS = (
     *("tests/simulation/test_plots.py", "tests/simulation/test_sweep.py"),
+    "tests/simulation/test_tables.py",
     "tests/docs/test_documentation.py::test_examples_give_what_the_page_says[pandas.md]",
 )
-"""What needs libraries that few tests need: matplotlib, pandas, and a dask cluster."""
+"""What needs libraries that few tests need: plots, tables, and a dask cluster."""
 WITHOUT_NUMPY = (
     "tests/golden/test_golden.py::test_every_case_is_decided_as_expected",
     *("tests/scenarios", "tests/placement", "tests/live/test_laws.py", "tests/test_import.py"),
@@ -113,7 +114,7 @@ def test(session: nox.Session) -> None:
 
 @nox.session
 def extras(session: nox.Session) -> None:
-    """Run the tests that need more libraries than others do: plots, pandas, and a dask cluster."""
+    """Run the tests that need more libraries than others do: plots, tables, and a dask cluster."""
     install(session, "--editable", ".", "--group", "test", "--group", "extras")
     plots = "src/batchsched/simulation/plots.py"
     session.run("python", "-m", "pytest", "-q", *(session.posargs or (*OF_EXTRAS, plots)))

@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterable, Iterator
 from fractions import Fraction
 from math import inf, nextafter
+from random import Random
 from typing import Any
 
 import pytest
@@ -621,3 +622,73 @@ def test_a_queue_of_many_hundreds_changes_no_decision(policy: Policy) -> None:
     )
     assert max(fast.series()["queued"]) > 500
     assert fast.jobs["start"] == general.jobs["start"]
+
+
+def outliving(seed: int) -> Workload:
+    """Jobs of which many run for longer than they asked."""
+    draw = Random(seed)
+    unit = draw.choice((1, 60, 600))
+    jobs = []
+    for number in range(draw.randint(3, 20)):
+        run = draw.randint(0, 50) * unit
+        requested = max(1, run + draw.choice((0, draw.randint(-30, 30))) * unit)
+        submit, size = draw.randint(0, 60) * unit, draw.randint(1, 4)
+        jobs.append(
+            Job(
+                id=number,
+                submit=submit,
+                run=run,
+                processors=size,
+                requested=requested,
+                user=draw.randrange(3),
+            )
+        )
+    return Workload(jobs).on(nodes=4)
+
+
+CORRECTED = [
+    kind(predictor=predictor, corrector=corrector)
+    for kind in (Easy, Conservative)
+    for predictor in (Requested(), LastTwo())
+    for corrector in (None, Increments(), ToRequest())
+]
+
+
+@pytest.mark.parametrize("policy", CORRECTED, ids=str)
+@pytest.mark.parametrize("passes", ["event", "instant"])
+def test_law_both_engines_agree_where_jobs_outlive_their_requests(policy, passes):
+    for seed in range(12):
+        fast, general = (
+            simulate(outliving(seed), policy, passes=passes, engine=engine, end_at_request=False)
+            for engine in ("fast", "general")
+        )
+        assert fast.jobs == general.jobs
+        assert not fast.unfinished
+
+
+def test_no_later_job_of_the_same_size_overtakes_when_promises_are_made_anew():
+    """Conservative: job 1 runs for longer than it asked; 2 and 3 wait, as wide as the machine."""
+    jobs = [
+        Job(id=1, submit=0, run=50, processors=2, requested=10),
+        Job(id=2, submit=1, run=5, processors=4, requested=30),
+        Job(id=3, submit=2, run=5, processors=4, requested=5),
+        Job(id=4, submit=3, run=60, processors=2, requested=20),
+    ]
+    for engine in ("fast", "general"):
+        run = simulate(
+            Workload(jobs).on(nodes=4), Conservative(), engine=engine, end_at_request=False
+        )
+        start = dict(zip(run.jobs["id"], run.jobs["start"], strict=True))
+        assert start[2] < start[3]
+
+
+@pytest.mark.parametrize("engine", ["auto", "general"])
+def test_no_condition_is_none(engine):
+    jobs = [
+        Job(id=1, submit=5, run=10, processors=1, requested=10, after=()),
+        Job(id=2, submit=0, run=3, processors=1, requested=3, after=(), labels={}),
+    ]
+    workload = Workload(jobs).on(nodes=1)
+    assert workload == Workload([evolve(job, after=None) for job in jobs]).on(nodes=1)
+    run = simulate(workload, Easy(), engine=engine, incidents=(), reservations=())
+    assert run.jobs["start"] == [0, 5]

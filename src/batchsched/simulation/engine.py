@@ -436,9 +436,12 @@ class _Simulation:
         if job is None or job.version != version or corrector is None:
             return
         requested = state.columns.requested[index]
-        job.estimate = corrected(
+        estimate = corrected(
             corrector, job.first_estimate, job.estimate, job.corrections, requested
         )
+        if estimate == job.estimate:
+            return
+        job.estimate = estimate
         job.corrections += 1
         job.seen = None
         job.duration = state.duration(job)

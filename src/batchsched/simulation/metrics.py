@@ -27,7 +27,7 @@ from batchsched.simulation.checks import (
     is_number,
     refuse,
 )
-from batchsched.simulation.record import Columns, Record
+from batchsched.simulation.record import Columns, Record, of_one_type
 from batchsched.simulation.settings import NodesOfRun, Ties, in_order
 from batchsched.simulation.work import CPU
 
@@ -596,7 +596,7 @@ class Figures(Record):
             sampled = [time for n in range(whole + 1) if (time := times[0] + n * step) <= times[-1]]
             rows = [rows[bisect_right(times, time) - 1] for time in sampled]
             times = sampled
-        return {
+        columns: dict[str, list[float]] = {
             "time": times,
             "queued": [row[0] for row in rows],
             "queued_processors": [row[1] for row in rows],
@@ -608,6 +608,7 @@ class Figures(Record):
                 for place, name in enumerate(dimensions, 3)
             },
         }
+        return {name: of_one_type(column) for name, column in columns.items()}
 
     def shares(
         self, by: Literal["user", "queue"] = "user", step: float = 86400
@@ -640,7 +641,7 @@ class Figures(Record):
                     column[place] += amount
         total = self.machine.processors * step
         return {
-            "time": [first + place * step for place in range(count)],
+            "time": of_one_type(first + place * step for place in range(count)),
             **{name: [amount / total for amount in column] for name, column in held.items()},
         }
 
@@ -675,7 +676,7 @@ class Figures(Record):
                 amount / all_of_it if all_of_it else 0.0
                 for amount, all_of_it in zip(amounts, most, strict=True)
             ]
-        return columns
+        return Columns({name: of_one_type(column) for name, column in columns.items()})
 
     def placements(self) -> Columns:
         """Return a row for each time that a job held the same on a node.
@@ -702,7 +703,7 @@ class Figures(Record):
                 ", ".join(map(_shown_pick, nodes.devices.get(number, ()))) or None
                 for number in order
             ]
-        return columns
+        return Columns({name: of_one_type(column) for name, column in columns.items()})
 
     @checks_arguments(SimulationError)
     def tie_sensitivity(

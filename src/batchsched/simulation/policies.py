@@ -295,14 +295,18 @@ class _Promising:
         self._runs = dict[JobId, tuple[float, Pairs]]()
         """The expected ends and the places of running jobs in it."""
         self._started: list[JobId] = []
+        self._guessed = False
+        """Whether the profile was made while jobs ran that were expected to have ended."""
 
     def decide(self, view: View, /) -> Iterator[Decision]:
         waiting = view.waiting
-        promises, now = self._promises, view.now
+        now = view.now
         at_once = nextafter(now, inf)
-        profile = self._kept(view)
+        is_wrong = self._is_wrong(view)
+        profile = None if is_wrong else self._kept(view)
         if profile is None:
-            profile = self._renewed(view)
+            profile = self._renewed(view, keep=not is_wrong)
+        promises = self._promises
         early = any(cause.early for cause in view.causes)
         for job in waiting:
             before = promises.get(job.id)
@@ -341,22 +345,53 @@ class _Promising:
                     profile.give(cause.what, view.now, places, end)
         return profile
 
-    def _renewed(self, view: View) -> Profile:
-        """Return a new profile; promises that fit no more are forgotten."""
-        now, profile = view.now, view.profile()
-        known = {job.id for job in view.waiting}
-        at_once = nextafter(now, inf)
+    def _is_wrong(self, view: View) -> bool:
+        """Return whether jobs run, or have run, longer than what is promised was reckoned with."""
+        if view.is_late:
+            return True
+        for cause in view.causes:
+            if cause.kind == "end" and not cause.early:
+                end, _ = self._runs.get(cause.what, (view.now, ()))
+                if end < view.now or self._guessed:
+                    return True
+        if self._may_keep:
+            return False
+        # Predictions may have been corrected since.
+        ends = ((self._runs.get(job.id), job.expected_end) for job in view.running)
+        return any(
+            before is not None and before[0] != (inf if end is None else end)
+            for before, end in ends
+        )
+
+    def _renewed(self, view: View, *, keep: bool) -> Profile:
+        """Return a new profile with the promises: as they are if all can be kept, or all anew.
+
+        They are computed in the order of arrival, so that no later job overtakes one whose promise
+        cannot be kept.
+        """
+        waiting = {job.id for job in view.waiting}
+        self._promises = {job: kept for job, kept in self._promises.items() if job in waiting}
+        self._guessed = view.is_late
         self._runs = {
             job.id: (inf if job.expected_end is None else job.expected_end, job.places)
             for job in view.running
         }
-        for each, (start, places) in list(self._promises.items()):
+        profile = view.profile()
+        if keep and self._all_kept(profile, view.now):
+            return profile
+        profile = view.profile()
+        found = {job: profile.earliest(job) for job in self._promises}
+        self._promises = {job: promise for job, promise in found.items() if promise is not None}
+        return profile
+
+    def _all_kept(self, profile: Profile, now: float) -> bool:
+        """Take what is promised; return whether all of it was free."""
+        at_once = nextafter(now, inf)
+        for job, (start, places) in self._promises.items():
             # Who is promised to start at once starts as soon as those have gone who end at once.
             moments = (start,) if start > at_once else (now, at_once)
-            fitting = (time for time in moments if profile.take(each, time, places))
-            time = next(fitting, None) if each in known else None
+            time = next((time for time in moments if profile.take(job, time, places)), None)
             if time is None:
-                del self._promises[each]
-            else:
-                self._promises[each] = (time, places)
-        return profile
+                return False
+            self._promises[job] = (time, places)
+        return True

@@ -147,6 +147,8 @@ class Pool:
         count = self._corrections.get(job, 0)
         self._corrections[job] = count + 1
         estimate = corrected(self._corrector, first, last, count, self._requested[job])
+        if estimate == last:
+            return
         del self.running[bisect_left(self.running, (self.expected[job], job))]
         self.estimate[job] = estimate
         self.expected[job] = expected = started + estimate

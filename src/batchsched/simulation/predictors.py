@@ -308,11 +308,16 @@ def corrected(
 ) -> float:
     """Return the corrected prediction of a run time.
 
+    The last one, if the job has run for its requested time: no corrector knows more, and it is
+    assumed to end at once, as without one.
+
     Raises:
         PolicyError: It is not longer than the last one.
     """
     estimate = corrector.correct(first, last, count, requested or 0)
     if not estimate > last:
+        if requested is not None and last >= requested:
+            return last
         raise PolicyError(
             f"expected the corrector {corrector} to return more than the {last!r} s that "
             f"the job has run, got {shown(estimate)} s"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from math import inf
-from typing import NoReturn
+from typing import NoReturn, TypeVar
 
 from attrs import field, frozen
 
@@ -31,12 +31,21 @@ class Columns(dict[str, list[Cell]]):
         raise UnknownNameError(f"expected one of the columns {known}; got {shown(name)}")
 
 
-def of_one_type(column: Iterable[Cell]) -> list[Cell]:
-    """Return a column as a list; numbers among texts become texts."""
+CellT = TypeVar("CellT", bound=Cell)
+
+
+def of_one_type(column: Iterable[CellT]) -> list[CellT]:
+    """Return a column as a list of one type, besides None.
+
+    Numbers among texts become texts, and whole numbers among others floating-point ones: what reads
+    tables takes the type of a column from its first values.
+    """
     listed = list(column)
-    if any(isinstance(each, str) for each in listed):
-        return [None if each is None else str(each) for each in listed]
-    return listed
+    kinds = {type(each) for each in listed} - {type(None)}
+    if len(kinds) <= 1:
+        return listed
+    kind = str if str in kinds else float
+    return [None if each is None else kind(each) for each in listed]  # type: ignore[misc]
 
 
 @frozen(kw_only=True, slots=False, repr=False)

@@ -300,6 +300,11 @@ def in_order(pieces: Sequence[Piece]) -> list[int]:
     return sorted(range(len(pieces)), key=key)
 
 
+def _items_of(column: Sequence[object] | None) -> tuple[object, ...] | None:
+    """Return what a column is compared by: an engine has a list, what reads it a tuple."""
+    return None if column is None else tuple(column)
+
+
 @frozen(kw_only=True)
 class NodesOfRun:
     """The nodes of a simulation, and what jobs held there."""
@@ -309,13 +314,13 @@ class NodesOfRun:
     """The names of the dimensions that some node offers: cpu, memory, then scalars by name."""
     capacity: tuple[tuple[int, ...], ...]
     """By node: what it offers in each dimension."""
-    pieces: Sequence[Piece] = field(repr=False)
+    pieces: Sequence[Piece] = field(repr=False, eq=_items_of)
     """What jobs held, in order of start, job and node."""
     devices: Mapping[int, tuple[DevicePick, ...]] = field(
         factory=dict[int, tuple[DevicePick, ...]], repr=False
     )
     """The number of a piece to the devices that the tasks had there."""
-    down: Sequence[tuple[int, float, float | None]] = ()
+    down: Sequence[tuple[int, float, float | None]] = field(default=(), eq=_items_of)
     """When nodes were out of service: index of the node, start, end (None: for ever)."""
 
 
@@ -323,33 +328,33 @@ class NodesOfRun:
 class Outcome:
     """When each job started and ended, by its index in the workload."""
 
-    starts: Sequence[float | None]
+    starts: Sequence[float | None] = field(eq=_items_of)
     """The first start of each job; None if it never started."""
-    ends: Sequence[float | None]
+    ends: Sequence[float | None] = field(eq=_items_of)
     """The end of each job; None if it never ended."""
-    eligible: Sequence[float | None] | None = None
+    eligible: Sequence[float | None] | None = field(default=None, eq=_items_of)
     """When each job counted as submitted, if it differs from the workload."""
     unfinished: Mapping[int, str] = field(factory=dict[int, str])
     """Job to the reason why it never started or never ended."""
     endings: Mapping[int, str] = field(factory=dict[int, str])
     """Job to `cancelled` or `failed`; metrics do not count these jobs as ended."""
-    predicted: Sequence[float] | None = None
+    predicted: Sequence[float] | None = field(default=None, eq=_items_of)
     """The predicted run time of each job at its arrival, if the policy predicts."""
-    held: Sequence[float] | None = None
+    held: Sequence[float] | None = field(default=None, eq=_items_of)
     """For how long each job held its processors, if not from start to end."""
-    preemptions: Sequence[int] | None = None
+    preemptions: Sequence[int] | None = field(default=None, eq=_items_of)
     """How often each job was stopped to restart later, if that can happen."""
-    intervals: Sequence[Interval] | None = None
+    intervals: Sequence[Interval] | None = field(default=None, eq=_items_of)
     """When jobs held their processors, if not from start to end."""
     parents: Mapping[str, str] = field(factory=dict[str, str])
     """Queue to its parent, where queues form a tree; as of the end of the simulation."""
-    resizes: Sequence[int] | None = None
+    resizes: Sequence[int] | None = field(default=None, eq=_items_of)
     """How often each job got more or fewer tasks."""
-    moves: Sequence[int] | None = None
+    moves: Sequence[int] | None = field(default=None, eq=_items_of)
     """How often each job got as many tasks in other places."""
-    lost_work: Sequence[float] | None = None
+    lost_work: Sequence[float] | None = field(default=None, eq=_items_of)
     """The work of each job that was lost when it was stopped, in seconds at speed 1."""
-    overhead: Sequence[float] | None = None
+    overhead: Sequence[float] | None = field(default=None, eq=_items_of)
     """For how long each job held what it needs without working: starts, saving, resizes."""
     nodes: NodesOfRun | None = None
     """The nodes, if the engine knows them."""

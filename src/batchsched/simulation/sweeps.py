@@ -23,6 +23,7 @@ from batchsched.simulation.checks import (
 )
 from batchsched.simulation.engine import Policy
 from batchsched.simulation.metrics import Margin, confidence_interval, mean
+from batchsched.simulation.record import of_one_type
 from batchsched.simulation.run import Run, simulate
 from batchsched.simulation.settings import Passes, Ties
 from batchsched.simulation.work import CPU
@@ -130,7 +131,7 @@ class SweepTable:
             columns[name] = [row.metrics.get(name) for row in self.rows]
         if any(row.error is not None for row in self.rows):
             columns["error"] = [row.error for row in self.rows]
-        return columns
+        return {name: of_one_type(column) for name, column in columns.items()}
 
     def __eq__(self, other: object) -> bool:
         return self.rows == other.rows if isinstance(other, SweepTable) else NotImplemented

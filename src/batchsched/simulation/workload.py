@@ -444,6 +444,10 @@ class Workload:
                 message = f"expected strings, got {shown(text)} for {shown(key)}"
                 faults.append(Fault(f"header[{shown(key)}]", message))
         refuse(WorkloadError, faults)
+        if "after" in columns:
+            # No condition at all holds from the start.
+            after = [None if given == () else given for given in columns["after"]]
+            columns = {**columns, "after": after}
         self._machine = machine
         self._header = kept_header
         keys = list(zip(columns["submit"], columns["id"], strict=True))
