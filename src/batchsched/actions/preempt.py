@@ -17,6 +17,7 @@ from batchsched.plugin.candidates import NodeSet
 from batchsched.session.alike import AlikeJobs
 from batchsched.session.attempts import Attempts, Goal, tasks_needed
 from batchsched.session.candidates import sets_to_evict_in
+from batchsched.session.limits import may_claim
 from batchsched.session.session import Session, Statement
 from batchsched.session.turns import Turn, Turns, has_task_to_place
 from batchsched.session.victims import EvictionScope
@@ -75,7 +76,7 @@ class PreemptAction:
 
     def _serve(self, session: Session, attempts: Attempts, turn: Turn) -> bool:
         """Place what a job needs next, evicting other jobs; return whether anything was placed."""
-        if not session.plugins.may_claim(turn.job):
+        if not may_claim(session, turn.job):
             return False
 
         def place_one(statement: Statement, task: TaskState, stage: Stage | None) -> bool:
@@ -95,7 +96,7 @@ class PreemptAction:
 
     def _serve_within(self, session: Session, job: JobState) -> None:
         """Let tasks of a job take the places of its own tasks that come after them."""
-        if not session.plugins.may_claim(job):
+        if not may_claim(session, job):
             return
         tasks = tasks_needed(session, job)
         if job.groups is not None and len(tasks) > 1:

@@ -22,7 +22,7 @@ from batchsched.model.reasons import Unfit
 from batchsched.plugin.arguments import Arguments
 from batchsched.plugin.extension_points import Claim
 from batchsched.session.attempts import Attempts, Goal
-from batchsched.session.limits import record_claim_refusal
+from batchsched.session.limits import may_claim, record_claim_refusal
 from batchsched.session.session import Session, Statement, TakenUnit
 from batchsched.session.turns import Turn, Turns, has_task_to_place, tasks_to_place
 from batchsched.session.victims import EvictionScope, Victims
@@ -86,7 +86,7 @@ class ReclaimAction:
         If that fails, it is tried once more with what this cycle has bound for less important jobs
         of its queue taken back, as far as that is needed beside what other queues lose.
         """
-        if not session.plugins.may_claim(turn.job):
+        if not may_claim(session, turn.job):
             return False
         goal = self._try(session, attempts, turn, ())
         if goal is None or not goal.is_kept:

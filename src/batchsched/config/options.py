@@ -30,7 +30,7 @@ from batchsched.model.validation.values import (
     shown,
     tuple_problems,
 )
-from batchsched.plugin.arguments import Arguments, ArgumentValue
+from batchsched.plugin.arguments import ArgumentRow, Arguments, ArgumentValue
 from batchsched.plugin.extension_points import Plugin
 
 ENABLE_FLAGS: Mapping[str, str] = FrozenMap(
@@ -56,9 +56,22 @@ ENABLE_FLAGS: Mapping[str, str] = FrozenMap(
 def _arguments(given: Mapping[str, ArgumentValue]) -> Mapping[str, ArgumentValue]:
     kept = kept_map(given)
     content: object = kept
-    if not is_frozen_map(content) or not any(type(v) is dict for v in content.values()):
+    if not is_frozen_map(content) or not any(type(v) in (dict, list) for v in content.values()):
         return kept
-    return kept_map({key: kept_map(v) if isinstance(v, Mapping) else v for key, v in given.items()})
+    return kept_map({key: _kept(value) for key, value in given.items()})
+
+
+def _kept(value: ArgumentValue) -> ArgumentValue:
+    if isinstance(value, Mapping):
+        return kept_map(value)
+    if isinstance(value, list):
+        rows: list[ArgumentRow] = value
+        return tuple(map(_kept_row, rows))
+    return value
+
+
+def _kept_row(row: ArgumentRow) -> ArgumentRow:
+    return kept_map(row) if type(row) is dict else row  # what is no mapping is told with its path
 
 
 @frozen(kw_only=True)

@@ -23,6 +23,7 @@ from batchsched.config.options import (
 from batchsched.config.registry import Registry, What, factory_of, names_of
 from batchsched.errors import Fault
 from batchsched.model.notice import NoticeCode, NoticeCollector
+from batchsched.model.serialisation import is_list
 from batchsched.model.validation.values import (
     is_integer,
     is_mapping,
@@ -185,9 +186,10 @@ class ConfigReader:
         for name, value in self._mapping(path, {} if given is None else given).items():
             if is_text(value) or is_of(value, int) or is_of(value, float):
                 arguments[name] = value
-            elif is_mapping(value) and all(
-                is_text(key) and is_integer(item) for key, item in items_of(value)
-            ):
+            elif (
+                is_mapping(value)
+                and all(is_text(key) and is_integer(item) for key, item in items_of(value))
+            ) or (is_list(value) and all(map(is_mapping, items_in(value)))):
                 arguments[name] = cast("ArgumentValue", value)
             elif self._notices is not None:
                 # An unknown argument is dropped anyway; the value of a known one is checked by the

@@ -163,7 +163,7 @@ _PLUGINS = {
     "predicates": "batchsched.plugins.predicates:PredicatesPlugin",
     "priority": "batchsched.plugins.priority:PriorityPlugin",
     "proportion": "batchsched.plugins.proportion:ProportionPlugin",
-    "protection": "batchsched.plugins.protection:ProtectionPlugin",
+    "protection": "batchsched.plugins.protection.plugin:ProtectionPlugin",
     "sjf": "batchsched.plugins.by_time:SjfPlugin",
     "sla": "batchsched.plugins.by_time:SlaPlugin",
     "topology": "batchsched.plugins.topology.plugin:TopologyPlugin",

@@ -95,7 +95,7 @@ ASKED: tuple[Asks, ...] = (
     Asks(JobInfo, "preempts", ("protection",), "others may be evicted for it", (True,)),
     Asks(JobInfo, "claim_delay", ("protection",), "it claims at once", (None, 0)),
     Asks(JobInfo, "quota_reserved", ("capacity",), "its queue may get more", _NEVER),
-    Asks(JobInfo, "evict_whole", ("protection",), "a part of a job may be evicted", _NEVER),
+    Asks(JobInfo, "evict_whole", ("gang", "protection"), "a part of a job may be evicted", _NEVER),
     Asks(JobInfo, "min_available", ("gang",), "a part of a job may start", (0, 1)),
     Asks(JobInfo, "groups", ("gang",), "a part of a job may start", ((),)),
     Asks(TaskInfo, "claims", ("devices",), "it does not matter who has which", ((),)),

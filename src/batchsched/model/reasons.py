@@ -146,6 +146,27 @@ _LACK = "lack free "
 _NOTHING = Resource()
 
 
+@frozen
+class Refusal:
+    """A rule that kept tasks from being evicted for another one, or a job from claiming any.
+
+    >>> print(Refusal("minimum-runtime", 3, until=160))
+    minimum-runtime: 3, until 160
+    """
+
+    rule: str
+    """The rule, such as ``budget web`` or ``claim-delay``."""
+    count: int
+    """How many candidates it refuses; 0: the claim itself."""
+    until: float | None = None
+    """The earliest time at which it refuses one less, in seconds on the clock of the snapshot's
+    `now`; None: no time ends it."""
+
+    def __str__(self) -> str:
+        many = f": {self.count}" if self.count else ""
+        return f"{self.rule}{many}" + ("" if self.until is None else f", until {self.until:g}")
+
+
 @frozen(kw_only=True)
 class EvictionReport:
     """A search for tasks to evict that found none, or too few.
@@ -189,9 +210,14 @@ covered by its queue's share: 7, would still be 2 GPUs short on n3
     """How many nodes would accept the task if it were not for what was promised when it searched,
     to others of its job too, by reason: these were not searched."""
 
+    refusals: tuple[Refusal, ...] = ()
+    """The rules that refuse candidates, or the claim itself, as plugins name them."""
+
     @property
     def text(self) -> str:
         """The report in one line."""
+        if self.refusals and not self.refusals[0].count:
+            return f"{self.action} may evict nobody for it: {self.refusals[0]}"
         parts = [f"{why}: {count}" for why, count in by_frequency(self.out)]
         if self.best_node:
             short = amounts_text(self.shortfall.dimensions())

@@ -520,8 +520,9 @@ class Either:
                 return written
         if value is None or isinstance(value, (str, int, float)):
             return value
-        for shape in self.shapes:
-            if not isinstance(shape, (ClassShape, Scalars)):
+        others = [each for each in self.shapes if not isinstance(each, (ClassShape, Scalars))]
+        for shape in others:
+            if len(others) == 1 or shape.is_read_from(value):
                 return shape.write(value, derived)
         message = f"a value of the class {type(value).__name__} cannot be written"
         raise SerialisationError.at("", message)
@@ -633,7 +634,9 @@ def _union_of(arguments: Sequence[object]) -> Shape:
     others = [shape_of(each) for each in arguments if all(each is not kind for kind in plain)]
     if not others:
         return Scalars(plain)
-    if sum(not isinstance(shape, (ClassShape, Member)) for shape in others) > 1:
+    unlike = [shape for shape in others if not isinstance(shape, (ClassShape, Member))]
+    lists = [shape for shape in unlike if isinstance(shape, _ListShape)]
+    if len(lists) > 1 or len(unlike) - len(lists) > 1:
         raise TypeError(f"expected types with distinct plain data, got {arguments}")
     return Either((*others, Scalars(plain)) if plain else tuple(others))
 

@@ -8,14 +8,25 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from math import inf, isfinite
+from typing import cast
 
 from batchsched.errors import ArgumentError, Fault
 from batchsched.model.immutable import EMPTY, frozen_map
+from batchsched.model.serialisation import is_list
 from batchsched.model.texts import did_you_mean
 from batchsched.model.validation.arguments import checks_arguments
-from batchsched.model.validation.values import is_integer, is_mapping, is_text, items_of, shown
+from batchsched.model.validation.values import (
+    is_integer,
+    is_mapping,
+    is_text,
+    items_of,
+    shown,
+)
 
-ArgumentValue = str | int | float | bool | Mapping[str, int]
+ArgumentRow = Mapping[str, str | int | float | bool]
+"""One of several things that an argument lists, by the names of its fields."""
+
+ArgumentValue = str | int | float | bool | Mapping[str, int] | Sequence[ArgumentRow]
 """The accepted types of an argument."""
 
 _TRUE = ("1", "t", "true", "yes", "on")
@@ -69,6 +80,8 @@ known: strategy, weight"]
         """
         self._known: set[str] = set()
         self._faults: list[Fault] = []
+        self._rows: list[Arguments] = []
+        """The arguments of what was listed; see `rows`."""
 
     @checks_arguments()
     def integer(
@@ -188,6 +201,37 @@ known: strategy, weight"]
         return value
 
     @checks_arguments()
+    def rows(self, name: str) -> tuple[Arguments, ...]:
+        """Return the arguments of each of several things, given as a list of mappings.
+
+        Their faults are faults of these arguments.
+
+        >>> given = Arguments({"limits": [{"name": "hourly", "most": 2}]})
+        >>> [row.text("name", default="") for row in given.rows("limits")]
+        ['hourly']
+        >>> [str(fault) for fault in given.faults()]
+        ["arguments['limits'][0]['most']: unknown argument; known: name"]
+        """
+        self._known.add(name)
+        given: object = self._given.get(name, ())
+        if not is_list(given):
+            self._fault(name, f"expected a list of mappings, got {shown(given)}")
+            return ()
+        rows: list[Arguments] = []
+        for position, row in enumerate(given):
+            if is_mapping(row):
+                content = cast("Mapping[str, ArgumentValue]", row)
+                rows.append(Arguments(content, f"{self._at(name)}[{position}]"))
+            else:
+                self._fault(name, f"expected a list of mappings, got {shown(row)} in it")
+        self._rows += rows
+        return tuple(rows)
+
+    def refuse(self, name: str, message: str) -> None:
+        """Record that an argument is invalid; `message` says what was expected, and what it is."""
+        self._fault(name, message)
+
+    @checks_arguments()
     def is_given(self, name: str) -> bool:
         """Return whether the configuration has this argument."""
         self._known.add(name)
@@ -215,7 +259,8 @@ known: strategy, weight"]
             known_text = f"known: {', '.join(known)}" if known else "it takes none"
             problem = f"unknown argument; {hint and hint + ' '}{known_text}"
             unknown.append(Fault(self._at(name), problem))
-        return self._faults + unknown
+        of_rows = [fault for row in self._rows for fault in row.faults()]
+        return [*self._faults, *of_rows, *unknown]
 
     def _at(self, name: str) -> str:
         return f"{self._path}[{shown(name)}]"

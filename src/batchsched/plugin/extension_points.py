@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
 from enum import Enum, IntEnum
+from fractions import Fraction
 from typing import NamedTuple, Protocol, runtime_checkable
 
 from attrs import frozen
@@ -95,6 +96,9 @@ class ClaimTerms:
     """Returns in a few words why a unit is protected, if it is."""
     protected_by: Callable[[EvictionUnit], str | None]
     """Returns what protects a unit from the claimant: a plugin, by name, or ``minRuntime``."""
+    victim_key: Callable[[TaskState], SortKey] | None = None
+    """Ranks tasks by what their evictions cost, too, where a plugin says that: of units that are
+    equal in all but their ties, the one with the largest key leaves first. None: the ties count."""
 
     def is_evictable(self, unit: EvictionUnit) -> bool:
         """Return whether nothing protects a unit from the claimant."""
@@ -312,6 +316,72 @@ class MayClaim(Protocol):
 
         Called when its turn comes. May read anything.
         """
+        ...
+
+
+@frozen
+class Refused:
+    """Why something may not leave for a job, or a job may claim nothing."""
+
+    rule: str
+    """The rule, such as ``budget web`` or ``minimum-runtime``."""
+    until: float | None = None
+    """The time from which on the rule does not refuse it any more, in seconds on the clock of
+    `SessionView.now`, exactly; None: no time ends it."""
+
+
+@runtime_checkable
+class ClaimRefusal(Protocol):
+    """Says why others may not be evicted for a job; see `MayClaim`."""
+
+    def claim_refusal(self, job: JobState, /) -> Refused | None:
+        """Return the rule by which a job may claim nothing; None: it may."""
+        ...
+
+
+@runtime_checkable
+class LeavesTogether(Protocol):
+    """Judges sets of evictions, for rules that verdicts on each task cannot tell."""
+
+    def may_leave_together(
+        self, claimant: TaskState, tasks: Collection[TaskState], spares: bool, /
+    ) -> bool:
+        """Return whether tasks may all leave for a claimant, with all that has left already.
+
+        Called by each search for whom it would take in addition to whom it has taken. It counts
+        only tasks that run: what was bound in this cycle has not started.
+
+        Args:
+            claimant: the task.
+            tasks: the tasks, each once; some may have left in this cycle, for others too.
+            spares: whether what is allowed at need alone is not: where a plugin has `spares_first`,
+                each search is made so first, and only if it finds nothing without.
+
+        """
+        ...
+
+    # Optional: spares_first: bool
+
+
+@runtime_checkable
+class EvictionPrice(Protocol):
+    """Ranks victims by what their evictions cost."""
+
+    def eviction_price(self, task: TaskState, /) -> Fraction:
+        """Return the price of evicting a task with all that leaves with it, 0 or more.
+
+        Of tasks that all plugins rank alike in task order, those with the smallest price leave
+        first. Called for tasks that run; may read anything.
+        """
+        ...
+
+
+@runtime_checkable
+class RefusedBy(Protocol):
+    """Names the rules by which tasks are protected, for reports."""
+
+    def refused_by(self, claimant: TaskState, candidates: Sequence[TaskState], /) -> Sequence[str]:
+        """Return, for each candidate, the rule that protects it; empty: none does."""
         ...
 
 
@@ -800,6 +870,14 @@ class ExtensionPoints:
         None
     )
     """Explain verdicts; see `batchsched.plugin.VerdictReasons`."""
+    refused_by: Callable[[TaskState, Sequence[TaskState]], Sequence[str]] | None = None
+    """Name the rules by which tasks are protected; see `batchsched.plugin.RefusedBy`."""
+    claim_refusal: Callable[[JobState], Refused | None] | None = None
+    """Say why a job may claim nothing; see `batchsched.plugin.ClaimRefusal`."""
+    may_leave_together: Callable[[TaskState, Collection[TaskState], bool], bool] | None = None
+    """Judge sets of evictions; see `batchsched.plugin.LeavesTogether`."""
+    eviction_price: Callable[[TaskState], Fraction] | None = None
+    """Rank victims by cost; see `batchsched.plugin.EvictionPrice`."""
     refused_until: Callable[[TaskState, Sequence[TaskState]], Sequence[float | None]] | None = None
     """Say when verdicts end; see `batchsched.plugin.RefusedUntil`."""
     job_valid: Callable[[JobState], JobCondition | None] | None = None

@@ -123,6 +123,8 @@ class SessionView:
         """The tasks that claim devices, by UID."""
         self.dimensions: Dimensions = ledger.dimensions
         """The dimensions of a `Vector`."""
+        self.evicted_now: Callable[[], Sequence[tuple[JobState, JobState]]] = tuple
+        """Returns the jobs that lose running tasks in this cycle, and for whose job each, once."""
         self.cluster: Vector = ledger.cluster
         """The sum of the allocatable amounts of all nodes."""
         self._promises_repel = promises_repel

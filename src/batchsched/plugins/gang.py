@@ -45,18 +45,24 @@ class GangPlugin:
 
     def open(self, view: SessionView, /) -> object:
         """Open for one cycle."""
-        return _Gang(view, self.evicts_whole_jobs)
+        return _Gang(view, self.evicts_whole_jobs, _any_whole(view.jobs.values()))
+
+
+def _any_whole(jobs: Iterable[JobState]) -> bool:
+    return bool([job for job in jobs if job.info.evict_whole])
 
 
 @define(eq=False)
 class _Gang:
     _view: SessionView
     _evicts_whole_jobs: bool
+    _has_whole_jobs: bool
+    """Whether any job is evicted as a whole, whatever the argument says."""
     votes_on_jobs_alone = True
     refuses_alike = True
 
-    def resume(self, _changes: Changes, /) -> bool:
-        return True  # it has no state
+    def resume(self, changes: Changes, /) -> bool:
+        return self._has_whole_jobs or not _any_whole(changes.jobs)
 
     def job_valid(self, job: JobState, /) -> JobCondition | None:
         if job.has_minimum(Counting.VALID):
@@ -102,13 +108,15 @@ class _Gang:
         self, claimant: TaskState, candidates: Sequence[TaskState], /
     ) -> Sequence[Verdict]:
         mine = _job(claimant)
-        return self._verdicts(mine, candidates, lambda job: self._at_minimum(_is_below(job, mine)))
+        return self._verdicts(
+            mine, candidates, lambda job: self._at_minimum(job, _is_below(job, mine))
+        )
 
     def reclaimable(
         self, claimant: TaskState, candidates: Sequence[TaskState], /
     ) -> Sequence[Verdict]:
         mine = _job(claimant)
-        return self._verdicts(mine, candidates, lambda job: self._at_minimum(job is not mine))
+        return self._verdicts(mine, candidates, lambda job: self._at_minimum(job, job is not mine))
 
     def revocable(
         self, claimant: TaskState, candidates: Sequence[TaskState], /
@@ -118,8 +126,9 @@ class _Gang:
         # The rest of a gang would be of no use.
         return self._verdicts(_job(claimant), candidates, lambda _job: Verdict.WITH_JOB)
 
-    def _at_minimum(self, is_evictable: bool) -> Verdict:
-        return Verdict.WITH_JOB if is_evictable and self._evicts_whole_jobs else Verdict.PROTECTED
+    def _at_minimum(self, job: JobState, is_evictable: bool) -> Verdict:
+        goes_whole = self._evicts_whole_jobs or job.info.evict_whole
+        return Verdict.WITH_JOB if is_evictable and goes_whole else Verdict.PROTECTED
 
     def _verdicts(
         self,
@@ -143,7 +152,7 @@ class _Gang:
                 continue
             left = spare.get(job.uid)
             if left is None:
-                left = job.ready_count - job.min_available
+                left = job.spare
             if left > 0:
                 spare[job.uid] = left - 1
                 verdicts.append(Verdict.VICTIM)
@@ -160,7 +169,8 @@ class _Gang:
         return EvictionHints(claimant_key=self.claimant_key, shielded=self.shielded)
 
     def claimant_key(self, claimant: TaskState, /) -> int | None:
-        return _job(claimant).info.priority if self._evicts_whole_jobs else None
+        reads_priority = self._evicts_whole_jobs or self._has_whole_jobs
+        return _job(claimant).info.priority if reads_priority else None
 
     def shielded(self, claimant: TaskState, candidates: Sequence[TaskState], /) -> Sequence[bool]:
         # Asked of most of a full cluster (the benchmark tree-flat): `lacks` written out.
@@ -168,11 +178,13 @@ class _Gang:
         return [
             job is not None
             and (
-                job.counted[ready] <= job.min_available
+                (job.counted[ready] <= job.min_available or job.info.evict_whole)
                 if job.groups is None
                 else unit_of(candidate).is_core
             )
-            and not (self._evicts_whole_jobs and self._may_go_whole(job, mine))
+            and not (
+                (self._evicts_whole_jobs or job.info.evict_whole) and self._may_go_whole(job, mine)
+            )
             for candidate in candidates
             for job in (candidate.job,)
         ]

@@ -65,6 +65,7 @@ def open_session(state: PolicyState) -> Session:
     cycle. Jobs whose promised resources are free are bound.
     """
     session = Session(state)
+    state.view.evicted_now = session.evicted_now
     _admit_jobs(session)
     session.plugins.jobs_admitted()
     session.reports.overused_at_open = _overused_queues(session)

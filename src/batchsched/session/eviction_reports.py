@@ -9,7 +9,7 @@ from math import inf
 from attrs import evolve
 
 from batchsched.model.cluster import TaskStatus
-from batchsched.model.reasons import EvictionReport, PendingReason
+from batchsched.model.reasons import EvictionReport, PendingReason, Refusal
 from batchsched.model.resources import EPSILON
 from batchsched.plugin.extension_points import Verdict
 from batchsched.session.outlook import accepts_without, curable_nodes
@@ -41,6 +41,7 @@ def add_eviction_reports(session: Session, reasons: dict[str, PendingReason]) ->
     for search in session.reports.eviction_searches.values():
         if search.task.uid in reasons and search.task.job is not None:
             by_job.setdefault(search.task.job, []).append(search)
+    _add_refused_claims(session, reasons)
     reports = EvictionReports(session)
     # The most important first.
     for job in sorted(by_job, key=session.plugins.job_order_key):
@@ -49,6 +50,16 @@ def add_eviction_reports(session: Session, reasons: dict[str, PendingReason]) ->
             if report is not None:
                 evictions = (*reason.evictions, report)
                 reasons[search.task.uid] = evolve(reason, evictions=evictions)
+
+
+def _add_refused_claims(session: Session, reasons: dict[str, PendingReason]) -> None:
+    for (uid, action), refused in session.reports.claims_refused.items():
+        refusal = Refusal(refused.rule, 0, refused.until)
+        report = EvictionReport(action=action, nodes=0, candidates=0, refusals=(refusal,))
+        for task in session.ledger.jobs[uid].tasks:
+            if task.uid in reasons:
+                reason = reasons[task.uid]
+                reasons[task.uid] = evolve(reason, evictions=(*reason.evictions, report))
 
 
 class EvictionReports:
@@ -123,6 +134,7 @@ class EvictionReports:
             groups = [[one for one in group if one not in recent] for group in groups]
         started = candidates - sum(map(len, groups))
         out, is_evictable = self._kept_and_free(search, searched, groups)
+        refusals = self._refusals(search, [task for group in groups for task in group])
         if started:
             out[_JUST_STARTED] += started
         asked = {d: amount for d, amount in enumerate(task.init_resreq) if amount >= EPSILON}
@@ -152,7 +164,20 @@ class EvictionReports:
             refusing_elsewhere=sum(
                 accepts_without(session, task, node, everybody) for node in still_refusing
             ),
+            refusals=refusals,
         )
+
+    def _refusals(
+        self, search: EvictionSearch, candidates: Sequence[TaskState]
+    ) -> tuple[Refusal, ...]:
+        """Return how many candidates each rule refuses, and until when, by rule."""
+        claimant, found = search.task, dict[str, Refusal]()
+        for _, refused in self._session.plugins.each_refused(claimant, candidates):
+            before = found.get(refused.rule)
+            count = 1 if before is None else before.count + 1
+            ends = [each.until for each in (refused, before) if each and each.until is not None]
+            found[refused.rule] = Refusal(refused.rule, count, min(ends, default=None))
+        return tuple(found[rule] for rule in sorted(found))
 
     def _kept_and_free(
         self,

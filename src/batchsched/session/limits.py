@@ -168,6 +168,17 @@ def record_refused(
         session.reports.lacking_company.update(task.uid for task in need.tasks)
 
 
+def may_claim(session: Session, job: JobState) -> bool:
+    """Return whether others may be evicted for a job; if not, record why."""
+    if session.plugins.may_claim(job):
+        return True
+    if session.plugins.claim_refusal is not None:
+        refused = session.plugins.claim_refusal(job)
+        if refused is not None:
+            session.reports.claims_refused[job.uid, session.action_name] = refused
+    return False
+
+
 def record_no_set(session: Session, need: Need) -> None:
     """Record that a need was tried in vain in all sets of nodes that plugins offer for it."""
     for task in need.tasks[:1]:

@@ -8,10 +8,11 @@ plugins that have one. An action asks `session.plugins.overused(queue)`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
+from fractions import Fraction
 from functools import partial
 from itertools import combinations
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol, TypeVar, cast
 
 from batchsched.errors import PluginError, SnapshotError, plugin_error, problem_of
 from batchsched.model.reasons import JobCondition, Unfit, not_reclaimable
@@ -22,6 +23,7 @@ from batchsched.plugin.extension_points import (
     Changes,
     Claim,
     ClaimTerms,
+    Refused,
     Verdict,
 )
 from batchsched.plugin.hints import EvictionHints
@@ -115,7 +117,10 @@ _ASKED = (
     *("node_order_on_resource", "jobs_admitted", "may_claim"),
 )
 """The extension points that are asked just as `RULES` combines them."""
-_ASKED_IF_THERE = ("node_key", "node_key_signature", "on_turn_begin", "on_turn_end")
+_ASKED_IF_THERE = (
+    *("node_key", "node_key_signature", "on_turn_begin", "on_turn_end"),
+    *("claim_refusal", "may_leave_together", "eviction_price"),
+)
 """Those that are None where no plugin has them."""
 
 
@@ -157,6 +162,12 @@ class PluginSet:
     """Returns the key by which a node is ranked before scores, if a plugin has any."""
     node_key_signature: Callable[[TaskState], Hashable] | None
     """Returns all that the key reads of the task; None: it may read anything."""
+    claim_refusal: Callable[[JobState], Refused | None] | None
+    """Returns why others may not be evicted for a job, if a plugin says so."""
+    may_leave_together: Callable[[TaskState, Collection[TaskState], bool], bool] | None
+    """Returns whether tasks may all leave for a claimant, if a plugin judges sets of evictions."""
+    eviction_price: Callable[[TaskState], Fraction] | None
+    """Returns what the eviction of a task costs, if a plugin ranks victims by it."""
     on_turn_begin: Callable[[JobState], None] | None
     """Tells that the turn of a job begins, if a plugin wants to know."""
     on_turn_end: Callable[[JobState], None] | None
@@ -280,6 +291,11 @@ class PluginSet:
             self.node_order_on_resource,
         )
         # Evictions
+        self.spares_first = any(
+            getattr(opened.object, "spares_first", False) is True
+            for opened in has("may_leave_together")
+        )
+        """Whether searches are made without what is allowed at need alone, first."""
         self._kept_queues = UnreclaimableQueues(view.queues.values())
         self.judges = {
             point: Judges(
@@ -379,6 +395,17 @@ class PluginSet:
                 self._keyed.append(task)
         return task.order_key
 
+    def victim_key(self, task: TaskState) -> SortKey:
+        """Return the key of a task in victim order; the largest leaves first.
+
+        It is that of task order, but with what its eviction costs before the ties.
+        """
+        key = self.task_order_key(task)
+        if self.eviction_price is None:
+            return key
+        *keys, created, uid = cast("tuple[SortKey, ...]", key)
+        return (*keys, -self.eviction_price(task), created, uid)
+
     def protects_any(self, tasks: Sequence[TaskState]) -> bool:
         """Return whether a plugin other than gang protects any of some tasks for ever.
 
@@ -402,13 +429,31 @@ class PluginSet:
             [words] = self.verdict_reasons(name, claimant, unit.victims[:1], Verdict.PROTECTED)
             return words or f"protected by {name}"
 
-        return self._claim(need, ClaimTerms(self.task_order_key, why_protected, protected_by))
+        victim_key = None if self.eviction_price is None else self.victim_key
+        terms = ClaimTerms(self.task_order_key, why_protected, protected_by, victim_key)
+        return self._claim(need, terms)
 
     def revocable(self, claimant: TaskState, candidates: Sequence[TaskState]) -> Victims:
         """Return the backfill tasks that may be evicted for a task promised their resources."""
         if not self.having("revocable"):
             return Victims(candidates)
         return self.judges["revocable"].victims(claimant, candidates)
+
+    def each_refused(
+        self, claimant: TaskState, candidates: Sequence[TaskState]
+    ) -> Iterator[tuple[TaskState, Refused]]:
+        """Yield the candidates that a rule protects, with the rule, as far as plugins name any."""
+        ends = dict(self._on("refused_until"))
+        for name, rules in self._on("refused_by"):
+            try:
+                told = [*rules(claimant, candidates)]
+                until = ends[name](claimant, candidates) if name in ends else [None] * len(told)
+                found = [*zip(candidates, told, until, strict=True)]
+            except Exception as error:
+                raise plugin_error(name, "refused_by", error) from error
+            for task, rule, end in found:
+                if rule:
+                    yield task, Refused(rule, end)
 
     def verdict_reasons(
         self, name: str, claimant: TaskState, candidates: Sequence[TaskState], verdict: Verdict

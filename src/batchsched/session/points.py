@@ -28,6 +28,7 @@ from batchsched.plugin.extension_points import (
     Hints,
     NothingToDo,
     Plugin,
+    Refused,
     Vote,
 )
 from batchsched.plugin.hints import EvictionHints
@@ -399,6 +400,7 @@ RULES: Mapping[str, PointRule] = {
     "job_pipelined": _VOTE,
     "job_condition_ready": _VOTE,
     "may_claim": PointRule(_decided_by(False), _BOOL),
+    "claim_refusal": PointRule(_first, _must_be("a Refused or None", _never), sound=Refused),
     # Queues
     "overused": PointRule(_decided_by(True), _BOOL),
     "allocatable": PointRule(_first, _must_be("an Unfit or None", _never), sound=Unfit),
@@ -410,6 +412,8 @@ RULES: Mapping[str, PointRule] = {
         _of_first_plugin, _must_be("a number", lambda key: isinstance(key, Real) and not isnan(key))
     ),
     "claim": PointRule(_of_first_plugin, _must_be("a Claim or Unfit", _is_claim)),
+    "may_leave_together": PointRule(_decided_by(False), _BOOL),
+    "eviction_price": PointRule(_sum, _must_be("a finite number", isfinite)),
     # Nodes
     "predicates": PointRule(_all, _must_be("a Predicate", _never), sound=Predicate),
     "node_scores": PointRule(_all, _wrong_score),
@@ -441,7 +445,8 @@ RULES: Mapping[str, PointRule] = {
 
 POINTS = (
     *RULES,
-    *("preemptable", "reclaimable", "revocable", "verdict_reasons", "refused_until", "hints"),
+    *("preemptable", "reclaimable", "revocable", "verdict_reasons", "refused_until"),
+    *("refused_by", "hints"),
 )
 """The names of the extension points, which are the names of their methods."""
 

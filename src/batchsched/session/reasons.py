@@ -216,7 +216,8 @@ class PendingReasons:
                 reasons.update(dict.fromkeys(*part) if isinstance(part, tuple) else part)
             return reasons
 
-        if self._session.reports.eviction_searches:
+        reports = self._session.reports
+        if reports.eviction_searches or reports.claims_refused:
             reasons = {**joined(), **of_tried}
             add_eviction_reports(self._session, reasons)
             return reasons

@@ -9,6 +9,7 @@ from attrs import Factory, define, field
 
 from batchsched.model.cluster import Plan, TaskStatus
 from batchsched.model.reasons import PendingReason, QueueShare, Unfit
+from batchsched.plugin.extension_points import Refused
 from batchsched.session.victims import EvictionSearch
 from batchsched.state.ledger import Ledger
 from batchsched.state.needs import Need
@@ -91,6 +92,8 @@ class CycleReports:
         factory=dict[tuple[str, str], EvictionSearch]
     )
     """Failed searches for tasks to evict, by task and action."""
+    claims_refused: dict[tuple[str, str], Refused] = field(factory=dict[tuple[str, str], Refused])
+    """Why jobs could claim nothing, by UID of the job and action."""
     overused_at_open: set[str] = field(factory=set[str])
     """The names of queues with waiting jobs that were overused when the session opened."""
     initial_reservations: Sequence[TaskState] = field(init=False)

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from itertools import chain
 from operator import attrgetter
 from types import TracebackType
 from typing import Concatenate, ParamSpec, Self
@@ -250,7 +251,20 @@ class Session:
 
     def in_victim_order(self, tasks: Iterable[TaskState]) -> list[TaskState]:
         """Return `tasks` in victim order, the least valuable first."""
-        return sorted(tasks, key=self.plugins.task_order_key, reverse=True)
+        return sorted(tasks, key=self.plugins.victim_key, reverse=True)
+
+    def evicted_now(self) -> Sequence[tuple[JobState, JobState]]:
+        """Return the jobs that lose running tasks in this cycle, and for whose job each, once.
+
+        Those of the open statement too. O(evictions), and O(1) as long as there are no more.
+        """
+        claims = () if self.open_statement is None else self.open_statement.evicted_for()
+        tasks, pairs = self.ledger.tasks, dict[tuple[str, str], tuple[JobState, JobState]]()
+        decided = ((tasks[e.task_uid], tasks[e.for_task_uid]) for e in self.evictions)
+        for victim, claimant in chain(decided, claims):
+            if victim.job is not None and claimant.job is not None:
+                pairs[victim.job.uid, claimant.job.uid] = victim.job, claimant.job
+        return [*pairs.values()]
 
     def live_jobs(self, jobs: Iterable[JobState], /) -> PlainOrder[JobState]:
         """Return `jobs` waiting for their turn, in live job order."""
@@ -627,6 +641,12 @@ class Statement:
     def left_by(self) -> dict[TaskState, NodeState]:
         """Return the nodes that it makes tasks leave, by task."""
         return {task: node for task, node, _, _ in self._claims}
+
+    def evicted_for(self) -> Iterator[tuple[TaskState, TaskState]]:
+        """Yield each running task that it evicts, and for which task."""
+        for task, _, claimant, before in self._claims:
+            if before is TaskStatus.RUNNING and task.status is TaskStatus.RELEASING:
+                yield task, claimant
 
     @property
     def evictions(self) -> int:

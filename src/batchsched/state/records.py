@@ -181,6 +181,15 @@ class JobState:
         """
         return not self.has_minimum() and self.runs
 
+    @property
+    def spare(self) -> int:
+        """How many of its tasks may leave one by one; negative: it lacks some. O(1).
+
+        Without groups; none of a job that is evicted as a whole.
+        """
+        beyond = self.ready_count - self.min_available
+        return min(0, beyond) if self.info.evict_whole else beyond
+
     def lacks(self, counting: Counting = Counting.READY, /) -> int:
         """Return how many more tasks must count for `min_available`; negative: it has more. O(1).
 

@@ -110,9 +110,10 @@ def units_of(
     """Return the units of a job, the most valuable first. O(tasks log tasks).
 
     The core is the first tasks in task order that occupy nodes, as many as the minimum less the
-    succeeded tasks; for a job that is not ready, all of them. In a job with groups, the core is
-    the minima of the groups that it needs. Each further complete group is a unit too, a replica,
-    and each task that no group needs is a separate unit. `but`: tasks of this status do not count.
+    succeeded tasks; for a job that is not ready, or is evicted as a whole, all of them. In a job
+    with groups, the core is the minima of the groups that it needs. Each further complete group is
+    a unit too, a replica, and each task that no group needs is a separate unit. `but`: tasks of
+    this status do not count.
     """
     there = [task for task in job.tasks if task.status.occupies and task.status is not but]
     if not there:
@@ -122,6 +123,8 @@ def units_of(
     if job.groups is not None:
         return _units_by_group(job, job.groups, there, task_order_key)
     needed = job.min_available - job.count(TaskStatus.SUCCEEDED)
+    if job.info.evict_whole:
+        needed = len(there)
     units: list[EvictionUnit] = []
     core, surplus = there[: max(0, needed)], there[max(0, needed) :]
     if core:
@@ -175,7 +178,7 @@ def _units_by_group(
     def unit(kind: int, tasks: Sequence[TaskState], victims: Sequence[TaskState]) -> EvictionUnit:
         return EvictionUnit(job, tasks, victims, (kind, task_order_key(tasks[0])))
 
-    if not groups.is_satisfied(Counting.READY):
+    if job.info.evict_whole or not groups.is_satisfied(Counting.READY):
         return [unit(_BROKEN if job.is_broken else _CORE, there, there)]
     place = {task.uid: position for position, task in enumerate(there)}
     cores = _Cores(groups, there, place)

@@ -105,12 +105,24 @@ _Found = tuple[Sequence[EvictionUnit], Opening]
 
 def _find_opening(search: ClaimSearch, *, curable: bool) -> _Found | None:
     """Return the node where least has to be evicted, and whom to evict there."""
-    session, task, claim = search.session, search.task, search.claim
+    session, task = search.session, search.task
     refusing = search.of_set(curable_nodes(session, task)) if curable else []
     for node in refusing:
         if not NodeShortage(search, node, is_refused=True)(()):
             return (), Opening(node, ())  # enough is leaving already
+    for spares in (True, False) if session.plugins.spares_first else (False,):
+        search.spares = spares
+        found = _find_on(search, refusing)
+        if found is not None:
+            return found
+    return None
+
+
+def _find_on(search: ClaimSearch, refusing: Sequence[NodeState]) -> _Found | None:
+    """Search the nodes that accept the task as they are, and those that may once others leave."""
+    session, claim = search.session, search.claim
     refused = {node.slot for node in refusing}
+    search.cheaper = None
     claim.begin()
     for stage in ClaimStage:
         feasible = search.feasible() if search.is_plain else nodes_with_loans(search, stage)
@@ -174,6 +186,8 @@ class ClaimSearch(NodeSearch):
     """The part of a search for a task that is the same on all nodes."""
 
     claim: Claim
+    spares: bool = field(init=False, default=False)
+    """Whether what plugins allow at need alone is not taken."""
     is_plain: bool = field(init=False)
     """Whether nothing is foreseen: each node is tried to the end."""
     asked: list[int] = field(init=False)
@@ -261,11 +275,14 @@ class NodeShortage:
         return [*(Lack(dimension, None) for dimension in here), *limits]
 
     def may_be_gone(self, units: Sequence[EvictionUnit], /) -> bool:
-        """Return whether the node still accepts the task once some units are evicted.
+        """Return whether some units may be evicted, and the node then still accepts the task.
 
-        Where it refuses the task as it is, any may be.
+        Where it refuses the task as it is, it need not.
         """
         search = self._search
+        may_leave = search.session.plugins.may_leave_together
+        if may_leave is not None and not may_leave(search.task, victims_of(units), search.spares):
+            return False
         return (
             self._is_refused
             or not search.looks_ahead

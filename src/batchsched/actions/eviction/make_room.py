@@ -219,11 +219,26 @@ class Claimant(NodeSearch):
     """Why the limits of queues forbid it as long as nobody is evicted, if they do."""
     ways: Sequence[Unit] = ()
     """What others give up for it before anybody is evicted; see `giving_way`."""
+    spares: bool = False
+    """Whether what plugins allow at need alone is not taken; see `batchsched.plugin`."""
 
     def __attrs_post_init__(self) -> None:
         super().__attrs_post_init__()
         if self.ahead is not None:
             self.ahead = self._in_order(self.of_set(self.ahead))
+
+    def allowed(self, units: Sequence[Unit]) -> Sequence[Unit]:
+        """Return the units that may leave, each with those before it that may."""
+        may_leave = self.session.plugins.may_leave_together
+        if may_leave is None:
+            return units
+        taken: list[TaskState] = []
+        kept: list[Unit] = []
+        for unit in units:
+            if may_leave(self.task, [*taken, *unit], self.spares):
+                kept.append(unit)
+                taken += unit
+        return kept
 
     def is_within_limits(self, gone: Sequence[TaskState]) -> bool:
         """Return whether the limits of queues allow it once some tasks have left."""
@@ -404,44 +419,56 @@ def make_room(
     if scope is EvictionScope.SAME_JOB and not (ways or task.job.count(TaskStatus.RUNNING)):
         return False
     is_plain = Shortcut.ROOM in session.plain
-    claimant = Claimant(
-        session=session,
-        task=task,
-        scope=scope,
-        judges=session.plugins.judges[scope.point],
-        may_use_idle=may_use_idle,
-        recent=rules.recent(session),
-        curable=rules.curable,
-        whole_jobs=None if is_plain else {},
-        limit=limit_on(session, task),
-        within=statement.within,
-        kept=statement.kept_for(task),
-        ways=ways,
-    )
-    # What is remembered of a search holds for all nodes, not for those of a set.
-    if is_plain or claimant.within is not None or (ways and claimant.limit is not None):
-        opening = find_opening(claimant, SearchOn(claimant, claimant.feasible()))
-    else:
-        known = RememberedSearch(claimant)
-        opening = None
-        if not known.fails_again():
-            found: SearchOn | RememberedSearch | SearchBesideWays = known
-            if claimant.limit is not None:
-                found = SearchWithinLimits(claimant)
-            elif ways:
-                found = SearchBesideWays(claimant, known)
-            opening = find_opening(claimant, found)
-        if opening is None:
-            known.remember_failure()
+    limit = limit_on(session, task)
+    opening: Opening | None = None
+    for spares in (True, False) if session.plugins.spares_first else (False,):
+        claimant = Claimant(
+            session=session,
+            task=task,
+            scope=scope,
+            judges=session.plugins.judges[scope.point],
+            may_use_idle=may_use_idle,
+            recent=rules.recent(session),
+            curable=rules.curable,
+            whole_jobs=None if is_plain else {},
+            limit=limit,
+            within=statement.within,
+            kept=statement.kept_for(task),
+            ways=ways,
+            spares=spares,
+        )
+        opening = _search(claimant)
+        if opening is not None:
+            break
     if opening is None:
-        if claimant.limit is not None:
-            record_refusal(session, task, claimant.limit)
+        if limit is not None:
+            record_refusal(session, task, limit)
         record_search(session, task, scope, rules, may_use_idle=may_use_idle)
         return False
     if not may_take_task(session, task, leaving=opening.victims):
         return False
     take_room(session, statement, task, opening.node, opening.taken_for(task))
     return True
+
+
+def _search(claimant: Claimant) -> Opening | None:
+    """Search all nodes for a claimant, with what earlier searches have found out."""
+    is_plain = Shortcut.ROOM in claimant.session.plain
+    # What is remembered of a search holds for all nodes, not for those of a set.
+    if is_plain or claimant.within is not None or (claimant.ways and claimant.limit is not None):
+        return find_opening(claimant, SearchOn(claimant, claimant.feasible()))
+    known = RememberedSearch(claimant)
+    opening: Opening | None = None
+    if not known.fails_again():
+        found: SearchOn | RememberedSearch | SearchBesideWays = known
+        if claimant.limit is not None:
+            found = SearchWithinLimits(claimant)
+        elif claimant.ways:
+            found = SearchBesideWays(claimant, known)
+        opening = find_opening(claimant, found)
+    if opening is None:
+        known.remember_failure()
+    return opening
 
 
 def record_search(
@@ -565,6 +592,7 @@ class SearchOn:
 
     def fewest(self, node: NodeState, units: Sequence[Unit]) -> Opening | None:
         """Return the fewest of some units that are enough on a node."""
+        units = self._claimant.allowed(units)
         if not units:
             return None  # room that is there without victims is not made
         claimant = self._claimant
@@ -662,7 +690,7 @@ class RememberedSearch:
         own = job.uid if claimant.scope is EvictionScope.SAME_JOB else None
         reads_priority = claimant.judges.by_priority and (session.binds or claimant.ways)
         above = job.info.priority if reads_priority else None
-        self._who = claimant.scope, job.queue.name, own, claimant.recent, above
+        self._who = claimant.scope, job.queue.name, own, claimant.recent, above, claimant.spares
         """Claimants of whom these are equal have the same candidates, but for their own jobs."""
         self._key, self._kind = claimant.judges.claimant_key(task), session.placement.kind(task)
         remembered = session.remembered
@@ -783,6 +811,7 @@ class RememberedSearch:
 
     def _fewest(self, node: NodeState, units: Sequence[Unit]) -> Opening | None:
         claimant = self._claimant
+        units = claimant.allowed(units)
         tightens = claimant.may_tighten_limits(task for unit in units for task in unit)
         if tightens:
             self._undecided.add(node.slot)

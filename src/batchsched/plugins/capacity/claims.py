@@ -30,7 +30,7 @@ from batchsched.plugins.capacity.accounts import (
 )
 from batchsched.plugins.capacity.coverage import Coverage
 from batchsched.state.needs import Need
-from batchsched.state.records import NodeState, TaskState
+from batchsched.state.records import NodeState, SortKey, TaskState
 from batchsched.state.units import EvictionUnit
 from batchsched.state.vectors import Vector, minus, total_of
 
@@ -206,6 +206,8 @@ class QueueClaim:
     """Returns what protects a unit from the claimant, if anything."""
     why_protected: Callable[[EvictionUnit], str]
     """Returns the same in a few words, if anything does."""
+    victim_key: Callable[[TaskState], SortKey] | None = None
+    """Ranks tasks by what their evictions cost, too; see `ClaimTerms`."""
     _pools: dict[tuple[int, ClaimStage], Mapping[int, Sequence[EvictionUnit]]] = field(
         init=False, factory=dict[tuple[int, ClaimStage], "Mapping[int, Sequence[EvictionUnit]]"]
     )
@@ -522,7 +524,7 @@ class QueueClaim:
     def _units(
         self, leaf: int, node: NodeState | None, stage: ClaimStage, share: Share
     ) -> Sequence[EvictionUnit]:
-        beyond = self.coverage.beyond(leaf, node, share)
+        beyond = self._in_victim_order(self.coverage.beyond(leaf, node, share))
         takes_jobs = stage is not ClaimStage.SURPLUS_BEYOND_SHARE
         if takes_jobs and any(right.leaves == (share,) for right in self.rights):
             return beyond
@@ -531,6 +533,13 @@ class QueueClaim:
             for unit in beyond
             if unit.is_backfill or ((takes_jobs or unit.is_surplus) and self._rights_to(leaf, unit))
         ]
+
+    def _in_victim_order(self, units: Sequence[EvictionUnit]) -> Sequence[EvictionUnit]:
+        """Return units, given the least valuable first, with the cheapest of equals first."""
+        key = self.victim_key
+        if key is None:
+            return units
+        return sorted(units, key=lambda unit: (*unit.order[:2], key(unit.tasks[0])), reverse=True)
 
     def _is_free(self, unit: EvictionUnit) -> bool:
         return self._keeper_of(unit) is None

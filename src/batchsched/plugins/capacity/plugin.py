@@ -272,7 +272,7 @@ def _counted_as(task: TaskState, units: Sequence[EvictionUnit], *, before: int =
     assert job is not None
     if job.groups is not None:
         return next(unit for unit in units if task in unit.tasks)
-    if before < job.ready_count - job.min_available:
+    if before < job.spare:
         surplus = sorted((unit for unit in units if unit.is_surplus), key=by_value, reverse=True)
         return surplus[before]
     return next(unit for unit in units if unit.is_core)
@@ -519,6 +519,7 @@ class _Capacity:
             rights=rights,
             protected_by=terms.protected_by,
             why_protected=terms.why_protected,
+            victim_key=terms.victim_key,
         )
 
     def _would_exceed_share(self, leaf: int, need: Need) -> Unfit:

@@ -1,0 +1,467 @@
+"""protection: which tasks must not be evicted, or not yet, and what is never lent.
+
+Whether a task may leave is asked rule by rule, in this order; the first that refuses is the reason:
+
+1. *not preemptible*: a job that is never evicted, and the core of one of which only the surplus is.
+   For ever; whatever else refuses does so for now, and what is protected for now does not use up
+   the share of its queue before what is more valuable (`Verdict.NOT_NOW`).
+2. the *minimum runtime* of a core, from the last start of its tasks. Surplus may go at any age.
+3. *budgets* and *limits*, which are questions about all that leave together (`counted`): asked of a
+   task alone they refuse what could not even go by itself.
+
+Before any of that, a job may claim nothing that does not preempt, that waits for a delay, or whose
+limits are used up. And what cannot be taken back is not lent: all jobs of a queue that are not
+preemptible, with the cores of those of which only the surplus is, stay within what it deserves, and
+what each queue above it does. A queue that does not say what it deserves sets them no such limit.
+
+The rules are those of KAI Scheduler (non-preemptible and semi-preemptible jobs, minimum runtimes),
+Kubernetes (PodDisruptionBudgets, preemptionPolicy) and Armada (limits over time), made one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Hashable, Iterable, Sequence
+from fractions import Fraction
+
+from attrs import field, frozen
+
+from batchsched.model.cluster import Preemptible, Queue, TaskStatus
+from batchsched.model.reasons import QueueExcess, Unfit, over_unpreemptible
+from batchsched.model.resources import Resource, exact
+from batchsched.plugin.arguments import Arguments
+from batchsched.plugin.extension_points import Changes, NothingToDo, Refused, Verdict
+from batchsched.plugin.hints import EvictionHints
+from batchsched.plugin.queues import QueueTree
+from batchsched.plugin.session_view import SessionView
+from batchsched.plugins.protection.counted import (
+    Budgets,
+    CountedEvictions,
+    Limit,
+    all_tasks,
+    jobs_of,
+    read_limits,
+    tasks_once,
+)
+from batchsched.plugins.protection.rules import (
+    MINIMUM_RUNTIME,
+    NOT_PREEMPTIBLE,
+    Cores,
+    Costs,
+    MinimumRuntimes,
+    protects_core,
+)
+from batchsched.state.groups import Counting
+from batchsched.state.needs import Need
+from batchsched.state.records import JobState, QueueState, TaskState
+from batchsched.state.vectors import Vector, total_of
+
+_NOTHING = Resource()
+_TEXTS = {
+    NOT_PREEMPTIBLE: "not preemptible",
+    MINIMUM_RUNTIME: "of a job younger than the minimum runtime of its queue",
+}
+_AS_A_WHOLE = "evicted as a whole only, for jobs of higher priority"
+
+
+def _rule_of_whole(candidate: TaskState, claimant: TaskState) -> str:
+    job, mine = candidate.job, claimant.job
+    if job is None or not job.info.evict_whole or mine is None or mine.queue is not job.queue:
+        return ""
+    return "" if _is_below(job, claimant) else _AS_A_WHOLE
+
+
+@frozen(kw_only=True)
+class ProtectionPlugin:
+    """Protects jobs from eviction: for ever, for a time, and by what is counted."""
+
+    within_deserved: bool = True
+    """Whether what cannot be taken back stays within what queues deserve."""
+    claim_delay: float = 0.0
+    """For how many seconds jobs wait before they claim, where they say nothing else."""
+    preempt_min_runtime: float = 0.0
+    """For how many seconds cores stay, where no queue says."""
+    reclaim_min_runtime: float = 0.0
+    """The same for reclaiming."""
+    costs: Costs = field(factory=Costs)
+    limits: tuple[Limit, ...] = ()
+
+    @classmethod
+    def from_arguments(cls, arguments: Arguments) -> ProtectionPlugin:
+        """Read the arguments; times are in seconds.
+
+        ``withinDeserved``, ``claimDelay``, ``preemptMinRuntime``, ``reclaimMinRuntime``, ``cost``
+        (``none`` or ``lost-work``), ``costOf`` (a resource), ``restart``, and ``limits``: a list of
+        ``{name, scope, most, window, queue}``.
+        """
+
+        def seconds(name: str) -> float:
+            return arguments.number(name, default=0, minimum=0)
+
+        cost = arguments.choice("cost", ("none", "lost-work"), default="none")
+        return cls(
+            within_deserved=arguments.boolean("withinDeserved", default=True),
+            claim_delay=seconds("claimDelay"),
+            preempt_min_runtime=seconds("preemptMinRuntime"),
+            reclaim_min_runtime=seconds("reclaimMinRuntime"),
+            costs=Costs(
+                counts_lost_work=cost == "lost-work",
+                resource=arguments.text("costOf", default="cpu"),
+                restart=arguments.integer("restart", default=0, minimum=0),
+            ),
+            limits=read_limits(arguments, "limits"),
+        )
+
+    @property
+    def says_something(self) -> bool:
+        """Whether it protects anything that does not ask for it itself."""
+        times = (self.claim_delay, self.preempt_min_runtime, self.reclaim_min_runtime)
+        return any(times) or bool(self.limits) or self.costs.counts_lost_work
+
+    def open(self, view: SessionView, /) -> object:
+        """Open for one cycle."""
+        runtimes = [
+            least
+            for queue in view.queues.values()
+            for least in (queue.info.preempt_min_runtime, queue.info.reclaim_min_runtime)
+        ]
+        if (
+            self.says_something
+            or any(runtimes)
+            or view.budgets
+            or _any_that_asks(view.jobs.values())
+        ):
+            return _Protection(self, view)
+        return NothingToDo(lambda changes: bool(view.budgets) or _any_that_asks(changes.jobs))
+
+
+def _any_that_asks(jobs: Iterable[JobState]) -> bool:
+    return any(
+        protects_core(job) or not job.info.preempts or job.info.claim_delay or job.info.evict_whole
+        for job in jobs
+    ) or any(
+        task.info.eviction_cost is not None
+        for job in jobs
+        for task in job.having(TaskStatus.RUNNING)
+    )
+
+
+class _Protection:
+    votes_on_jobs_alone = True
+    refuses_alike = True
+
+    def __init__(self, plugin: ProtectionPlugin, view: SessionView) -> None:
+        self._plugin = plugin
+        self._view = view
+        self._tree = QueueTree(queue.info for queue in view.queues.values())
+        self._cores = Cores(view)
+        self._runtimes = MinimumRuntimes(
+            self._tree, plugin.preempt_min_runtime, plugin.reclaim_min_runtime
+        )
+        self._held: dict[str, Vector] = {}
+        """What the jobs of leaves hold that cannot be taken back, as far as it was asked for."""
+        self._budgets: Budgets | None = None
+        if view.budgets:
+            tasks = all_tasks(view.jobs.values(), view.other_tasks.values())
+            self._budgets = Budgets(view.budgets, tasks)
+        self._limits: CountedEvictions | None = None
+        if plugin.limits:
+            self._limits = CountedEvictions(plugin.limits, self._tree, view.now, self._evicted_now)
+            self._limits.read(view.past_evictions)
+        jobs = view.jobs.values()
+        keeps_any = any(map(protects_core, jobs))
+        self._has_whole_jobs = any(job.info.evict_whole for job in jobs)
+        # An extension point that is None is none: most clusters have little to protect.
+        queues = self._tree.queues
+        counts = self._budgets is not None or self._limits is not None
+        judges = keeps_any or counts or self._has_whole_jobs
+        has_times = plugin.preempt_min_runtime or any(q.preempt_min_runtime for q in queues)
+        self.preemptable = self._preemptable if judges or has_times else None
+        has_times = plugin.reclaim_min_runtime or any(q.reclaim_min_runtime for q in queues)
+        self.reclaimable = self._reclaimable if judges or has_times else None
+        self.may_leave_together = self._may_leave_together if counts else None
+        delays = plugin.claim_delay or any(job.info.claim_delay for job in jobs)
+        claims = delays or self._limits is not None or not all(job.info.preempts for job in jobs)
+        self.may_claim = self._may_claim if claims else None
+        self.claim_refusal = self._claim_refusal if claims else None
+        within = keeps_any and plugin.within_deserved
+        self.allocatable = self._allocatable if within else None
+        listens = keeps_any or self.preemptable or self.reclaimable
+        self.on_allocate = self._on_allocate if listens else None
+        self.on_deallocate = self._on_deallocate if listens else None
+        costs = plugin.costs.counts_lost_work or any(
+            task.info.eviction_cost is not None
+            for job in jobs
+            for task in job.having(TaskStatus.RUNNING)
+        )
+        self.eviction_price = self._eviction_price if costs else None
+
+    def resume(self, _changes: Changes, /) -> bool:
+        return False  # what is counted may have changed anywhere, and little is kept
+
+    def _evicted_now(self) -> Sequence[tuple[JobState, JobState]]:
+        return self._view.evicted_now()  # each session says it anew
+
+    # May the job claim?
+
+    def _may_claim(self, job: JobState, /) -> bool:
+        return self._claim_refusal(job) is None
+
+    def _claim_refusal(self, job: JobState, /) -> Refused | None:
+        info = job.info
+        if not info.preempts:
+            return Refused("never-preempts")
+        delay = self._plugin.claim_delay if info.claim_delay is None else info.claim_delay
+        if delay:
+            since = max(info.waits_since, info.last_evicted or info.waits_since)
+            if self._view.now < since + delay:
+                return Refused("claim-delay", since + delay)
+        return None if self._limits is None else self._limits.refuses_claims_of(job)
+
+    # Who may be evicted
+
+    def _preemptable(
+        self, claimant: TaskState, candidates: Sequence[TaskState], /
+    ) -> Sequence[Verdict]:
+        return self._verdicts(claimant, candidates, reclaims=False)
+
+    def _reclaimable(
+        self, claimant: TaskState, candidates: Sequence[TaskState], /
+    ) -> Sequence[Verdict]:
+        return self._verdicts(claimant, candidates, reclaims=True)
+
+    def _verdicts(
+        self, claimant: TaskState, candidates: Sequence[TaskState], *, reclaims: bool
+    ) -> Sequence[Verdict]:
+        """Return the verdicts on candidates; of a core's job, as many may go as are its surplus."""
+        spared: dict[str, int] = {}
+        verdicts: list[Verdict] = []
+        for candidate in candidates:
+            job = candidate.job
+            verdict = Verdict.NO_SAY
+            if job is not None:
+                refused = self._refused(candidate, claimant, reclaims=reclaims)
+                if refused is not None and refused.rule in _TEXTS:
+                    verdict = self._of_job(candidate, refused, spared)
+                elif refused is not None:
+                    verdict = Verdict.NOT_NOW
+                elif job.info.evict_whole:
+                    may_go = reclaims or _is_below(job, claimant)
+                    verdict = Verdict.WITH_JOB if may_go else Verdict.PROTECTED
+            verdicts.append(verdict)
+        return verdicts
+
+    def _of_job(self, candidate: TaskState, refused: Refused, spared: dict[str, int]) -> Verdict:
+        """Return the verdict on a task of a job whose core stays."""
+        job = candidate.job
+        assert job is not None
+        kept = Verdict.PROTECTED if refused.rule == NOT_PREEMPTIBLE else Verdict.NOT_NOW
+        if job.info.preemptible is Preemptible.NEVER:
+            return kept
+        if job.groups is not None:
+            return kept if self._cores.has(candidate) else Verdict.NO_SAY
+        spared[job.uid] = spared.get(job.uid, 0) + 1
+        return Verdict.ALONE if spared[job.uid] <= job.spare else kept
+
+    def _refused(
+        self, candidate: TaskState, claimant: TaskState, *, reclaims: bool
+    ) -> Refused | None:
+        """Return the first rule that protects a task, or the core of its job."""
+        job = candidate.job
+        assert job is not None
+        if protects_core(job):
+            return Refused(NOT_PREEMPTIBLE)
+        least = self._runtimes.least(job, claimant, reclaims=reclaims)
+        if least > 0:
+            start = self._cores.start(job)
+            if start is not None and self._view.now < start + least:
+                return Refused(MINIMUM_RUNTIME, start + least)
+        return self._counted(claimant, (candidate,), hard=True)
+
+    def _counted(
+        self, claimant: TaskState, tasks: Sequence[TaskState], *, hard: bool
+    ) -> Refused | None:
+        """Return the budget or the limit that keeps tasks from leaving together."""
+        if self._budgets is not None:
+            budget = self._budgets.broken(tasks, hard=hard)
+            if budget is not None:
+                return Refused(f"budget {budget.name}")
+        if self._limits is None or not hard or claimant.job is None:
+            return None
+        return self._limits.refuses(claimant.job, jobs_of(tasks))
+
+    def _may_leave_together(
+        self, claimant: TaskState, tasks: Iterable[TaskState], spares: bool, /
+    ) -> bool:
+        once: Collection[TaskState] = tasks_once(tasks)
+        several = tuple(once)
+        if self._counted(claimant, several, hard=True) is not None:
+            return False
+        return not spares or self._counted(claimant, several, hard=False) is None
+
+    @property
+    def spares_first(self) -> bool:
+        """Whether searches are made without what `may_leave_together` spares, first."""
+        return self._budgets is not None and self._budgets.has_soft
+
+    def refused_until(
+        self, claimant: TaskState, candidates: Sequence[TaskState], /
+    ) -> Sequence[float | None]:
+        """Return when what keeps each candidate for now ends."""
+        found = self._each_refused(claimant, candidates)
+        return [None if refused is None else refused.until for refused in found]
+
+    def refused_by(self, claimant: TaskState, candidates: Sequence[TaskState], /) -> Sequence[str]:
+        """Return the rule that protects each candidate; empty: none does."""
+        found = zip(candidates, self._each_refused(claimant, candidates), strict=True)
+        return [
+            _rule_of_whole(each, claimant) if refused is None else refused.rule
+            for each, refused in found
+        ]
+
+    def _each_refused(
+        self, claimant: TaskState, candidates: Sequence[TaskState]
+    ) -> list[Refused | None]:
+        mine = None if claimant.job is None else claimant.job.queue
+        return [
+            None
+            if each.job is None
+            else self._refused(each, claimant, reclaims=each.job.queue is not mine)
+            for each in candidates
+        ]
+
+    def verdict_reasons(
+        self, claimant: TaskState, candidates: Sequence[TaskState], _verdict: Verdict, /
+    ) -> Sequence[str]:
+        return [_TEXTS.get(rule, rule) for rule in self.refused_by(claimant, candidates)]
+
+    def hints(self) -> EvictionHints:
+        return EvictionHints(claimant_key=self.claimant_key)
+
+    def claimant_key(self, claimant: TaskState, /) -> Hashable:
+        job = claimant.job
+        if job is None:
+            return None
+        counted = None if self._budgets is None else self._budgets.state
+        key = job.info.queue, job.info.priority if self._has_whole_jobs else None, counted
+        return key if self._limits is None else (*key, job.uid, self._limits.state)
+
+    # What an eviction costs
+
+    def _eviction_price(self, task: TaskState, /) -> Fraction:
+        job = task.job
+        assert job is not None
+        tasks: Iterable[TaskState] = (task,)
+        if self._cores.has(task):  # all of the job leaves with it
+            tasks = [each for each in job.tasks if each.status is TaskStatus.RUNNING] or tasks
+        costs, now = self._plugin.costs, self._view.now
+        names = self._view.dimensions.names
+        dimension = names.index(costs.resource) if costs.resource in names else None
+        unit: list[tuple[int, int]] = []
+        for each in tasks:
+            amount = 0 if dimension is None else each.resreq[dimension]
+            unit.append((costs.of_task(each, now, amount), amount))
+        return costs.price(unit)
+
+    # What a queue may have
+
+    def _allocatable(self, queue: QueueState, need: Need, /) -> Unfit | None:
+        request = self._for_good(need)
+        if request is None:
+            return None
+        for position in self._tree.path(self._tree.position[queue.name]):
+            held = self._held_below(position)
+            for dimension in need.dimensions:
+                name = self._view.dimensions.names[dimension]
+                most = _deserved(self._tree.queues[position], name)
+                would = held[dimension] + request[dimension]
+                if most is not None and request[dimension] and would > most:
+                    over = QueueExcess(
+                        dimension=name,
+                        would_hold=would,
+                        most=most,
+                        queue=self._tree.names[position],
+                        held=held[dimension],
+                    )
+                    return over_unpreemptible(over, "protection")
+        return None
+
+    def _for_good(self, need: Need) -> Vector | None:
+        """Return the part of a need that could not be taken back; None: nothing of it."""
+        job = need.job
+        match job.info.preemptible:
+            case Preemptible.ALWAYS:
+                return None
+            case Preemptible.NEVER:
+                return need.request
+            case Preemptible.SURPLUS:
+                pass
+        if job.groups is not None:
+            return None if job.has_minimum() else need.request
+        lacks = max(0, job.lacks(Counting.PROMISED))
+        of_core = [task.resreq for task in need.tasks[:lacks] if not task.is_backfill]
+        return total_of(of_core, self._view.dimensions.zero) if of_core else None
+
+    def _held_below(self, position: int) -> Vector:
+        """Return what a queue, with those below it, holds that cannot be taken back.
+
+        O(jobs) when first asked, then O(queues below it).
+        """
+        below = [position]
+        for each in below:  # which grows
+            below.extend(self._tree.children[each])
+        zero = self._view.dimensions.zero
+        return total_of([self._held_by(self._tree.names[each]) for each in below], zero)
+
+    def _held_by(self, name: str) -> Vector:
+        known = self._held.get(name)
+        if known is None:
+            held: list[Vector] = []
+            for job in self._view.queues[name].jobs:
+                if protects_core(job):
+                    held += [task.resreq for task in self._kept_tasks(job) if not task.is_backfill]
+            known = self._held[name] = total_of(held, self._view.dimensions.zero)
+        return known
+
+    def _kept_tasks(self, job: JobState) -> Sequence[TaskState]:
+        """Return the tasks of a job that are charged and cannot be taken back."""
+        charged = [task for task in job.tasks if task.status.charged]
+        if job.info.preemptible is Preemptible.NEVER:
+            return charged
+        if job.groups is not None:
+            if not job.has_minimum():
+                return charged
+            return [task for task in charged if task.status.occupies and self._cores.has(task)]
+        charged.sort(key=self._view.task_order_key)
+        return charged[: max(0, job.min_available - job.count(TaskStatus.SUCCEEDED))]
+
+    # Events
+
+    def _on_allocate(self, task: TaskState, /) -> None:
+        self._moved(task, -1)
+
+    def _on_deallocate(self, task: TaskState, /) -> None:
+        self._moved(task, 1)
+
+    def _moved(self, task: TaskState, sign: int) -> None:
+        job = task.job
+        if job is None:
+            return
+        self._cores.changed(job)
+        if job.queue is not None and protects_core(job):
+            self._held.pop(job.queue.name, None)
+        if self._budgets is not None and task.info.status.occupies:
+            self._budgets.leaves(task, sign)
+
+
+def _is_below(job: JobState, claimant: TaskState) -> bool:
+    # Otherwise two equal jobs could evict each other in turn.
+    return claimant.job is not None and claimant.job.info.priority > job.info.priority
+
+
+def _deserved(queue: Queue, dimension: str) -> int | None:
+    """Return how much a queue deserves of a dimension; None: it does not say, or everything."""
+    deserved = queue.deserved
+    if deserved is None or deserved == _NOTHING:
+        return None
+    most = deserved.get(dimension)
+    return None if most is None else exact(most)
