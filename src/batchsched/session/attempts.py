@@ -445,10 +445,18 @@ class Attempts:
                 trials = sets_in_turn(session, part, (), stages)
                 return any(_is_possible(session, statement, trial, place) for trial in trials)
 
-        for asked in needs_in_turn(session, need, turn.left, finds_place):
-            left = [task for task in turn.left if asked is need or task in asked.tasks]
-            if asked is need or not self.asks_queue or may_take(session, turn.job, left):
-                trials = sets_in_turn(session, asked, tuple(left), stages)
+        has_groups = bool(need.job.info.groups)
+        needs = needs_in_turn(session, need, turn.left, finds_place) if has_groups else (need,)
+        for asked in needs:
+            left: Collection[TaskState] = turn.left
+            if asked is not need:
+                left = [task for task in left if task in asked.tasks]
+                if self.asks_queue and not may_take(session, turn.job, left):
+                    continue
+            trials = sets_in_turn(session, asked, tuple(left), stages)
+            if len(left) == len(asked.tasks):
+                yield from trials
+            else:
                 for kind, some in groupby(trials, key=_compared):
                     if kind is None:
                         yield from some

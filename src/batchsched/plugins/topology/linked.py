@@ -20,7 +20,7 @@ class Linked:
     need: Need
     """The tasks, at least two, and the label keys, in `Need.near`."""
     is_mutual: bool
-    """Whether each of them is one that it must be near itself: no other may be in its place."""
+    """Whether all of them must be near all of them: they have no places in several domains."""
 
     @property
     def tasks(self) -> tuple[TaskState, ...]:
@@ -55,19 +55,17 @@ def linked_parts(view: SessionView, need: Need) -> Sequence[Linked]:
         if near is not None and near.required:
             kinds.setdefault(view.pod_affinity.signature(task), []).append(task)
     together: dict[tuple[str, ...], list[set[TaskState]]] = {}
-    apart: set[TaskState] = set()
     for tasks in kinds.values():
         near = tasks[0].info.pod_affinity
         profile = view.pod_affinity.profile(tasks[0])
         if near is None or any(there.is_anywhere for there in profile.required):
             continue
-        meanings = [meaning_of(term, tasks[0].info.namespace) for term in near.required]
+        meanings = _meanings(tasks[0])
         wanted = [task for task in need.tasks if _are_meant(meanings, task)]
         if not wanted or _is_promised(view, meanings):
             continue
         if not profile.meets_itself:
             wanted = wanted[:1]
-            apart.update(tasks)
         keys = tuple(dict.fromkeys(term.topology_key for term in near.required))
         parts, joined = together.setdefault(keys, []), {*tasks, *wanted}
         for part in [part for part in parts if not part.isdisjoint(joined)]:
@@ -75,7 +73,7 @@ def linked_parts(view: SessionView, need: Need) -> Sequence[Linked]:
             joined |= part
         parts.append(joined)
     found = [
-        Linked(_part(need, keys, part), apart.isdisjoint(part))
+        Linked(_part(need, keys, part), _is_mutual(part))
         for keys, parts in together.items()
         for part in parts
         if len(part) > 1
@@ -95,6 +93,17 @@ def disjoint(linked: Sequence[Linked]) -> Sequence[Linked]:
         elif len(own) > 1:
             found.append(Linked(_part(each.need, each.need.near, own), each.is_mutual))
     return found
+
+
+def _is_mutual(part: set[TaskState]) -> bool:
+    terms = {frozenset(_meanings(task)) for task in part}
+    return len(terms) == 1 and all(_are_meant(_meanings(task), task) for task in part)
+
+
+def _meanings(task: TaskState) -> Sequence[Meaning]:
+    """Return what the required affinity terms of a task select."""
+    near, namespace = task.info.pod_affinity, task.info.namespace
+    return [] if near is None else [meaning_of(term, namespace) for term in near.required]
 
 
 def _part(need: Need, keys: tuple[str, ...], part: set[TaskState]) -> Need:

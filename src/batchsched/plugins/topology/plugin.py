@@ -89,6 +89,7 @@ class _Domains:
     def __init__(self, view: SessionView, tries: int) -> None:
         self._view = view
         self._tries = tries
+        self._has_affinity = view.pod_affinity.is_active
         self._topologies = view.topologies
         self._named = {topology.name: topology for topology in view.topologies}
         self._trees: dict[str, Area] = {}
@@ -196,11 +197,11 @@ class _Domains:
         if need.near:
             return self._sets(need, self._near_wanted(need.near, within), ())
         wanted = self._wanted(need, within)
-        if self._asks_in_groups(need):
+        if need.job.info.groups and self._asks_in_groups(need):
             if wanted is None:
                 return [self._again(within)]
             return self._sets(need, wanted, ())
-        linked = linked_parts(self._view, need)
+        linked = linked_parts(self._view, need) if self._has_affinity else ()
         if wanted is None:
             return self._linked_sets(need, within, linked) if linked else None
         return self._sets(need, wanted, linked)
@@ -288,7 +289,7 @@ class _Domains:
         cuts: Sequence[Cut],
         linked: Sequence[Linked],
     ) -> Iterator[NodeSet]:
-        is_counted = are_counted(cuts) and (wanted.root.is_tree or not cuts)
+        is_counted = not cuts or (wanted.root.is_tree and are_counted(cuts))
         counts = self._view.counts(need, stage) if is_counted else None
         root, widest = wanted.root.level, max(wanted.required, wanted.root.level)
         levels: Sequence[int] = range(max(wanted.preferred, root), widest - 1, -1)
@@ -297,14 +298,19 @@ class _Domains:
         if stage in _OF_REQUIRED:
             levels = (widest,)
         else:
-            as_segments = self._groups_as_segments(need, wanted)
-            is_whole = not as_segments and self._asks_in_groups(need)
+            if need.job.info.groups:
+                as_segments = self._groups_as_segments(need, wanted)
+                is_whole = not as_segments and self._asks_in_groups(need)
+            else:
+                is_whole = False
             if wanted.balanced and counts is not None and not (need.home or is_whole):
                 yield from self._balanced(need, wanted, counts, as_segments or wanted.segments)
         segments = as_segments or wanted.segments
-        fixed = _beside_others(cuts, wanted.root)
+        fixed: Mapping[Area, Sequence[TaskState]] = {}
+        if cuts:
+            fixed = _beside_others(cuts, wanted.root)
+        count = len(need.tasks) - sum(map(len, fixed.values()))
         more = 0 if stage in _OF_REQUIRED else len(need.more)
-        free = short_ones_last(cuts) if cuts else self._numbered(need)
         for level in levels:
             domains = _within(self._allowed(wanted, level), bound)
             if counts is None:
@@ -317,20 +323,20 @@ class _Domains:
                 and not (segments or bound is not None or need.home)
                 and (level <= max(wanted.required, 0) or not more)
             ):
-                ranked = self._ranked(counts, wanted, level)
+                ranked = self._ranked(counts, wanted, level, domains)
             places = AreaCounts(counts.of, segments, len(wanted.levels))
-            if any(places.left(area) < len(tasks) for area, tasks in fixed.items()):
-                return
             for area, tasks in fixed.items():
+                if places.left(area) < len(tasks):
+                    return
                 places.take(area, len(tasks))
             if ranked is not None:
                 tie = partial(self._tie, need, places=places)
-                holding = ranked.first(len(free), len(free) + more, tie)
+                holding = ranked.first(count, count + more, tie)
             else:
-                holds = partial(_holds, places, fixed, len(free))
+                holds = partial(_holds, places, fixed, count)
                 order = self._order(need, stage, wanted, places, domains, more)
                 holding = iter(sorted(filter(holds, domains), key=order))
-            yield from self._of_like(need, stage, holding, places, fixed, free, is_whole=is_whole)
+            yield from self._of_like(need, stage, holding, places, fixed, cuts, is_whole=is_whole)
 
     def _allowed(self, wanted: _Wanted, level: int) -> Sequence[Area]:
         """Return the domains of a level that lie in one of the required level."""
@@ -383,19 +389,20 @@ class _Domains:
         holding: Iterator[Area],
         places: AreaCounts,
         fixed: Mapping[Area, Sequence[TaskState]],
-        free: Sequence[TaskState],
+        cuts: Sequence[Cut],
         *,
         is_whole: bool,
     ) -> Iterator[NodeSet]:
         """Yield the first domains that hold all tasks, each with how they are split over it.
 
-        `fixed`: what must be with others of its segments, and where. `free`: the other tasks, by
-        segments. `is_whole`: whether they are not split, as groups in them ask for themselves.
+        `fixed`: what must be with others of its segments, and where. `is_whole`: whether they are
+        not split, as groups in them ask for themselves.
         """
         for area in islice(holding, self._tries):
             if is_whole or (area.split_over()[0] is area and not places.has_segments):
                 yield area
                 continue
+            free = short_ones_last(cuts) if cuts else self._numbered(need)
             split: list[tuple[Area, Sequence[TaskState]]] | None = []
             if free and stage is Stage.EVICTING:
                 split = places.split_by_shortage(area, free, self._counts_later(need).of)
@@ -480,11 +487,12 @@ class _Domains:
 
         return key
 
-    def _ranked(self, counts: DomainCounts, wanted: _Wanted, level: int) -> Ranked | None:
+    def _ranked(
+        self, counts: DomainCounts, wanted: _Wanted, level: int, domains: Sequence[Area]
+    ) -> Ranked | None:
         """Return the domains of a level by how many tasks they hold, if that is kept."""
         if Shortcut.ROOM in self._view.plain or self._kept.isdisjoint(wanted.root.path()):
             return None
-        domains = self._allowed(wanted, level)
         key = (counts, wanted.root, level, wanted.required if wanted.root.listed_in else -1)
         ranked = self._ranks.get(key)
         if ranked is None:

@@ -55,7 +55,8 @@ class AreaCounts:
     def tasks(self, area: Area) -> int:
         """Return how many tasks an area holds. O(1), or O(parts) with further segments."""
         if not self._further:
-            return self.left(area)
+            held = self._tasks_in(area)  # as in `left`, but this is asked often
+            return max(0, held - self._taken.get(area, 0)) if self._taken else held
         found = self._counts.get(area)
         if found is None:
             if any(level > area.level for _, level in self._further):
