@@ -203,7 +203,12 @@ def test_law_without_a_past_it_changes_no_share(queues: tuple[Queue, ...], scope
     jobs = [job(f"{q}{n}", "1C1G", queue=q) for q in sorted(leaves) for n in range(3)]
     snapshot = evolve(cluster([node("n1", "5C9G")], *jobs), queues=queues)
     with_it = Scheduler(config("capacity", "usage", scope=scope)).schedule(snapshot)
-    assert with_it == Scheduler(config("capacity")).schedule(snapshot)
+    without = Scheduler(config("capacity")).schedule(snapshot)
+    shares = [{n: q.fair_share for n, q in each.queues.items()} for each in (with_it, without)]
+    assert shares[0] == shares[1]
+    assert len(with_it.binds) == len(without.binds)
+    no_say = config("capacity", "usage", k=0)
+    assert Scheduler(no_say).schedule(snapshot) == without
 
 
 @pytest.mark.parametrize("arguments", [{}, {"scope": "users", "k": 2.5, "halfLife": 9}])

@@ -18,7 +18,7 @@ from batchsched import (
     Snapshot,
     TaskGroup,
 )
-from batchsched.live import Cluster
+from batchsched.live import Cluster, JobArrived, JobRemoved, TaskSucceeded, TimePassed
 
 WHOLE = {"name": "gang", "arguments": {"atMinimum": "whole-job"}}
 
@@ -165,3 +165,92 @@ def test_with_groups_it_is_the_same() -> None:
     assert not result.binds
     assert {each.task_uid for each in result.reserved} == {"hi-2"}
     assert reserved(*starving(hi)) == {"hi-1", "hi-2"}
+
+
+# Past use, and what is held now
+
+
+@pytest.mark.parametrize(
+    "plugins",
+    [("capacity", "usage"), ("usage", "capacity"), ("usage", "proportion"), ("usage",)],
+)
+@pytest.mark.parametrize("scope", ["queues", "users"])
+@pytest.mark.parametrize(("alice", "bob", "right"), [(1, 1.01, (4, 4)), (0, 100, (8, 0))])
+def test_what_is_held_now_is_use(
+    plugins: tuple[str, ...], scope: str, alice: float, bob: float, right: tuple[int, int]
+) -> None:
+    used = {"alice": cpu_hours(alice), "bob": cpu_hours(bob)}
+    of_users = scope == "users"
+    jobs = [
+        job(f"{user}{n}", "1C1G", queue="q" if of_users else user, user=user)
+        for user in used
+        for n in range(10)
+    ]
+    queues = [Queue(name=user, usage=amount) for user, amount in used.items()]
+    if of_users:
+        queues = [Queue(name="q", usage_by_user=used)]
+    snapshot = evolve(cluster([node("n1", "8C99G")], *jobs), queues=queues)
+    usage = {"name": "usage", "arguments": {"halfLife": 3600, "scope": scope}}
+    given = [usage if name == "usage" else name for name in plugins]
+    result = cycle(snapshot, config("allocate", *given))
+    counts = [sum(bind.task_uid.startswith(user) for bind in result.binds) for user in used]
+    assert tuple(counts) == right
+
+
+def cpu_hours(amount: float) -> Resource:
+    return Resource(milli_cpu=amount * 1000 * 3600)
+
+
+def test_shares_come_before_past_use_wherever_it_stands() -> None:
+    """What a holds is more than its share; however much b used, it is b's turn."""
+    jobs = [
+        job("r", "2C1G@n1", queue="a"),
+        job("x", "1C1G", queue="a"),
+        job("y", "1C1G", queue="b"),
+    ]
+    queues = [
+        Queue(name="a", deserved=cpus(1)),
+        Queue(name="b", deserved=cpus(1), usage=cpu_hours(9)),
+    ]
+    snapshot = evolve(cluster([node("n1", "3C9G")], *jobs), queues=queues)
+    for plugins in (("capacity", "usage"), ("usage", "capacity")):
+        assert [b.task_uid for b in cycle(snapshot, config("allocate", *plugins)).binds] == ["y-1"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("scope", ["queues", "users"])
+def test_users_who_always_want_get_equal_use_whatever_the_lengths_of_their_jobs(
+    scope: str,
+) -> None:
+    """One user's jobs run thirty times as long."""
+    names = {"long": 3000, "short": 100}
+    of_users = scope == "users"
+    usage = {"name": "usage", "arguments": {"halfLife": 4000, "scope": scope}}
+    policy = config("allocate", "capacity", usage)
+    queues = [Queue(name=name, usage_half_life=4000) for name in ["q"] * of_users or names]
+    live = Cluster(Snapshot(nodes=[node("n1", "8C99G")], queues=queues))
+    attached = Scheduler(policy).attach(live)
+    count, running, used = 0, dict[str, tuple[float, str]](), dict.fromkeys(names, 0.0)
+    waiting = dict.fromkeys(names, 0)
+    for now in range(0, 40_000, 100):
+        ended = [uid for uid, (end, _) in running.items() if end <= now]
+        gone = [JobRemoved(f"default/{uid[:-2]}") for uid in ended]
+        live.apply(TimePassed(now), *map(TaskSucceeded, ended), *gone)
+        for uid in ended:
+            del running[uid]
+        for name in names:
+            for _ in range(8 - waiting[name]):
+                count += 1
+                waiting[name] += 1
+                made = job(f"{name}{count}", "1C1G", queue="q" if of_users else name, user=name)
+                live.apply(JobArrived(evolve(made, creation_time=now)))
+        result = attached.schedule(reasons=False)
+        live.carry_out(result, at_once=True)
+        for bind in result.binds:
+            name = bind.task_uid.rstrip("0123456789-")
+            running[bind.task_uid] = now + names[name], name
+            waiting[name] -= 1
+        for _, name in running.values():
+            used[name] += 100 * (now > 10_000)
+    part = used["long"] / sum(used.values())
+    assert 0.45 < part < 0.55

@@ -686,3 +686,16 @@ def test_the_small_clusters_are_small_and_always_the_same() -> None:
     assert all(len(cluster.jobs) <= 3 for cluster in clusters)
     assert len(set(clusters)) == len(clusters)
     assert small_clusters() is clusters
+
+
+def test_past_use_stands_before_proportion_and_anywhere_beside_capacity() -> None:
+    def codes(*plugins: str) -> set[str]:
+        return {each.code for each in check_config(config("allocate", ["gang", *plugins]))}
+
+    late = config("allocate", ["gang", "predicates", "proportion", "usage"])
+    (finding,) = (each for each in check_config(late) if each.code == "PastUseAfterShares")
+    assert finding.place == "tiers[0].plugins[3]"
+    assert_shown(finding, late)
+    assert finding.instead == config("allocate", ["gang", "predicates", "usage", "proportion"])
+    for plugins in (("usage", "proportion"), ("capacity", "usage"), ("usage", "capacity")):
+        assert "PastUseAfterShares" not in codes("predicates", *plugins)

@@ -149,6 +149,9 @@ class SessionView:
         self._surplus: Callable[[Sequence[QueueState], int], Sequence[int]] | None = None
         self.knows_past = False
         """Whether a plugin corrects weights by past use."""
+        self.ranks_by_past_use = False
+        """Whether a plugin ranks queues by `past_use_key` itself, which sets this when it opens:
+        then the plugin with that key does not rank them as well."""
         self.past_use_key: Callable[[QueueState, Need | None], float] = _no_past
         """Ranks a queue among its siblings by past use; see `PastUse`."""
         self._units: dict[str, tuple[int, dict[str, EvictionUnit]]] = {}

@@ -409,6 +409,22 @@ def _preempts_covered(of: Parts) -> Iterator[Suspected]:
 
 
 @_rule(
+    "PastUseAfterShares",
+    "past use only decides between queues whose parts of their shares are the same, since plugin "
+    "'proportion' comes first",
+    "move plugin 'usage' before 'proportion'",
+)
+def _past_use_last(of: Parts) -> Iterator[Suspected]:
+    names = [plugin.name for _, plugin in of.placed]
+    if not (of.is_on("usage", "enableQueueOrder") and of.is_on("proportion", "enableQueueOrder")):
+        return
+    place, usage = of.plugins["usage"]
+    if names.index("proportion") < names.index("usage"):
+        both = {"usage": (), "proportion": (usage, of.plugins["proportion"][1])}
+        yield Suspected(place, of.replaced(both))
+
+
+@_rule(
     "ReservationsMustBeKept",
     "reservations last for one cycle unless the next snapshot contains them, so the jobs that they "
     "were made for starve all the same",

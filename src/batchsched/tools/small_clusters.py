@@ -56,7 +56,7 @@ def _job(text: str) -> JobInfo:
 
 
 def _queue(text: str) -> Queue:
-    """Build a queue with amounts in CPUs, such as ``a parent=x limit=2``."""
+    """Build a queue with amounts in CPUs, such as ``a parent=x limit=2``; use in CPU seconds."""
     name, *tokens = text.split()
     given = _fields(tokens)
     return Queue(
@@ -67,6 +67,7 @@ def _queue(text: str) -> Queue:
         guarantee=Resource(milli_cpu=1000 * int(given.get("guarantee", 0))),
         deserved=Resource(milli_cpu=1000 * int(given.get("deserved", 0))),
         limit=ResourceLimit(milli_cpu=1000 * int(given["limit"])) if "limit" in given else None,
+        usage=Resource(milli_cpu=1000 * int(given.get("usage", 0))),
     )
 
 
@@ -192,6 +193,14 @@ def small_queue_trees() -> Mapping[str, tuple[Snapshot, ...]]:
                     "wide +1 size=2 priority=9 queue=a",
                     "r @n1 +1 size=2 queue=b least=1",
                 ),
+            ),
+        ),
+        "PastUseAfterShares": (
+            _queues(
+                "a usage=9000000",
+                "b",
+                "c",
+                jobs=("past +1 queue=a", "j @n1 +1 queue=b least=1", "r @n1 @n1 queue=c least=1"),
             ),
         ),
         "NoShare": (_queues("a weight=0", "b"),),

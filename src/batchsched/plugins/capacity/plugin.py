@@ -342,6 +342,7 @@ class _Capacity:
 
     def __init__(self, view: SessionView, plugin: CapacityPlugin) -> None:
         self._view = view
+        view.ranks_by_past_use = True
         self._plugin = plugin
         self._dimensions = view.dimensions.names
         self._tree = QueueTree(queue.info for queue in view.queues.values())
