@@ -559,6 +559,7 @@ def _pick_of(variant: _Variant, candidate: Candidate) -> DevicePick:
         device=candidate.device.key,
         amounts=candidate.amounts,
         admin=variant.request.admin,
+        shared=variant.claim.shared,
     )
 
 

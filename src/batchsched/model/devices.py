@@ -225,6 +225,13 @@ class DeviceClaim:
     constraints: tuple[DeviceConstraint, ...] = field(
         default=(), converter=AsTuple[DeviceConstraint]
     )
+    shared: str | None = None
+    """What all tasks call it that have it together; None: it is this task's alone.
+
+    Claims that are called the same are one, and ask for the same. It gets its devices with the
+    first task that is placed, all others go where these can be reached, and it is free when the
+    last of them has left.
+    """
 
 
 def _key(items: Sequence[str], /) -> tuple[str, str, str]:
@@ -244,6 +251,8 @@ class DevicePick:
     """The part that is taken of each capacity; None: the whole device."""
     admin: bool = False
     """Whether it holds nothing."""
+    shared: str | None = None
+    """For a claim of several tasks: what they call it (`DeviceClaim.shared`)."""
 
 
 # For the fields of nodes, tasks, snapshots and decisions.

@@ -53,13 +53,16 @@ class _Devices:
         self._undo = plugin.undo
         self.choose = self._books.choose
         # An extension point that is None is none.
-        self.choice_signature = None if self._books.is_wide else self._books.signature
+        is_wide = self._books.is_wide or bool(self._books.sharing)
+        self.choice_signature = None if is_wide else self._books.signature
         self._has_gangs = any(map(_may_be_of_gang, view.tasks.values()))
         self.second_try = self._second_try if self._has_gangs and plugin.undo else None
 
     def resume(self, changes: Changes, /) -> bool:
         self._books.check_selectors(changes.tasks)
         self._books.resume()
+        if self._books.sharing or any(map(_shares, changes.tasks)):
+            return False
         return not (
             changes.nodes
             or changes.nodes_gone
@@ -76,6 +79,10 @@ class _Devices:
 
     def _allocations(self, task: TaskState, node: NodeState, fit: Fit) -> Iterator[Picks]:
         return self._books.allocations(task, node, VIEWS[fit])
+
+
+def _shares(task: TaskState) -> bool:
+    return any(claim.shared is not None for claim in task.info.claims)
 
 
 def _may_be_of_gang(task: TaskState) -> bool:

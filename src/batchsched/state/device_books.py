@@ -148,6 +148,8 @@ class DeviceBooks:
         """Whether any task holds devices that nobody named: they are found anew in each cycle."""
         self.is_read = False
         """Whether a plugin chooses devices: without one, claims are not looked at."""
+        self.sharing: dict[str, list[TaskState]] = {}
+        """The tasks that have a claim together, by what they call it."""
         self._ranks: Ranks | None = None
         self._claims: dict[str, tuple[tuple[DeviceClaim, ...], int, bool]] = {}
         """The claims of tasks by UID, their number, and whether they may read names."""
@@ -225,13 +227,18 @@ class DeviceBooks:
         """
         self._forget()
         self._selectors.clear()
-        self.check_selectors(self._ledger.claiming.values())
+        claiming = self._ledger.claiming
+        self.check_selectors(claiming.values())
+        self.sharing.clear()
+        for _, task in sorted(claiming.items()):
+            for claim in task.info.claims:
+                if claim.shared is not None:
+                    self.sharing.setdefault(claim.shared, []).append(task)
         self.has_unknown = any(map(is_unknown, self._ledger.claiming.values()))
         order, self.order = self.order, "tight"
         for uid, task in sorted(self._ledger.claiming.items()):
             if is_unknown(task) and task.node is not None:
-                there = self.of(task.node)
-                found = self._named(self._search(task, there, (IDLE,), None), there)
+                found = self._choose(task, task.node, (IDLE,), (), None)
                 if isinstance(found, tuple):
                     self._assumed[uid] = task.node, found
                     self._of_slot.pop(task.node.slot, None)
@@ -296,6 +303,8 @@ class DeviceBooks:
             held = [*self._held, *self._held_on(node, gone)]
             if kind.is_wide:
                 held += self._held_elsewhere(node, gone, devices)
+            if self.sharing:
+                held = _counted_once(held)
             distinct, places = _views(devices, held)
             views = tuple([distinct[place] for place in places])
             held_of = tuple([_state_of(view, offer) for view in distinct])
@@ -409,11 +418,12 @@ class DeviceBooks:
         """
         if not task.info.claims:
             return None
-        there = self.of(node, gone)
         at = VIEWS[fit]
-        if kept is not None or self._is_plain or there.kind.is_wide:
-            picks = cast("Picks | None", kept)
-            return self._named(self._search(task, there, at, picks), there)
+        if kept is not None or self._is_plain or self.sharing:
+            return self._choose(task, node, at, gone, cast("Picks | None", kept))
+        there = self.of(node, gone)
+        if there.kind.is_wide:
+            return self._choose(task, node, at, gone, None)
         number, reads_names = self._number_of(task)
         order = self._order_at(task, there, at)[1] if self.order == "scored" else None
         key = number, there.token, fit, order
@@ -430,6 +440,112 @@ class DeviceBooks:
                     self._like[like] = found
             answer = self._answers[key] = self._named(found, there)
         return answer
+
+    def _choose(
+        self,
+        task: TaskState,
+        node: NodeState,
+        at: Sequence[int],
+        gone: Collection[TaskState],
+        kept: Picks | None,
+    ) -> Picks | Unfit:
+        """Return what a task gets on a node; nothing is remembered."""
+        there = self.of(node, gone)
+        if not any(claim.shared for claim in task.info.claims):
+            return self._named(self._search(task, there, at, kept), there)
+        together = self._together(task, there, at, gone)
+        if isinstance(together, Unfit):
+            return together
+        if kept is not None:
+            mine = {claim.name for claim in together.left}
+            if {pick for pick in kept if pick.claim not in mine} != set(together.picks):
+                return _held_elsewhere(task)
+            kept = tuple([pick for pick in kept if pick.claim in mine])
+        if not together.left:
+            return together.picks
+        search = self._searcher_of_left(task, there, at, together)
+        try:
+            found = search.first() if kept is None else kept if search.confirms(kept) else None
+        except TooManyTries:
+            return Unfit(UnfitReason.DEVICE_SEARCH_LIMIT, PLUGIN, f"{self.tries:,}")
+        if found is None:
+            search = self._searcher_of_left(task, there, at, together)
+            return Unfit(UnfitReason.DEVICES_TAKEN, PLUGIN, devices=search.refused())
+        return _in_order(task, (*together.picks, *found))
+
+    def _searcher_of_left(
+        self, task: TaskState, there: NodeDevices, at: Sequence[int], together: _Together
+    ) -> DeviceSearch:
+        rank = self._order_at(task, there, at)[0]
+        left, views, order = together.left, together.views, self.order
+        return DeviceSearch(left, there.offer, views, tries=self.tries, order=order, rank=rank)
+
+    def _together(
+        self,
+        task: TaskState,
+        there: NodeDevices,
+        at: Sequence[int],
+        gone: Collection[TaskState],
+    ) -> _Together | Unfit:
+        """Return what a task has of claims that others have with it, and what it claims besides.
+
+        For what others have already it asks for nothing, but it must reach all of that. O(tasks
+        that have these claims).
+        """
+        views = {place: there.views[place] for place in at}
+        picks: list[DevicePick] = []
+        left: list[DeviceClaim] = []
+        for claim in task.info.claims:
+            its, counted = self._held_with(claim, task, there.node, gone)
+            if not its:
+                left.append(claim)
+                continue
+            lacking = [place for place in at if not counted[place]]
+            if not all(pick.device in there.offer.places for pick in its):
+                return _held_elsewhere(task)
+            if lacking:
+                # Who has them leaves, or comes only later: they must be free for this one, too.
+                search = DeviceSearch([claim], there.offer, _distinct(there, lacking))
+                if not search.confirms(its):
+                    return _held_elsewhere(task)
+                for place in lacking:
+                    views[place] = views[place].copy()
+                    for pick in its:
+                        views[place].hold(pick)
+            picks += its
+        return _Together(tuple(picks), tuple(left), list(views.values()))
+
+    def _held_with(
+        self, claim: DeviceClaim, task: TaskState, node: NodeState, gone: Collection[TaskState]
+    ) -> tuple[Picks, InAmounts]:
+        """Return what others have of a claim, and in which views they have it.
+
+        Devices of other nodes are given names that no device has here.
+        """
+        found: Picks = ()
+        counted: InAmounts = (False, False, False, False)
+        if claim.shared is None:
+            return found, counted
+        holders = [
+            (each.node, self.picks_of(each), TAKEN[each.is_backfill][each.status.index])
+            for each in self.sharing.get(claim.shared, ())
+            if each is not task and each.node is not None and each not in gone
+        ]
+        for held_on, has, in_views in [(None, *each) for each in self._held] + holders:
+            its = tuple([pick for pick in has if pick.shared == claim.shared])
+            if not (its and any(in_views)):
+                continue
+            if not found:
+                found = tuple(
+                    [
+                        evolve(pick, claim=claim.name)
+                        if held_on is node or pick.device in self._common
+                        else evolve(pick, claim=claim.name, device=("", "", f"{pick.device}"))
+                        for pick in its
+                    ]
+                )
+            counted = _either(counted, in_views)
+        return found, counted
 
     @staticmethod
     def _named(answer: _Answer, there: NodeDevices) -> Picks | Unfit:
@@ -537,8 +653,20 @@ class DeviceBooks:
 
     def allocations(self, task: TaskState, node: NodeState, at: Sequence[int]) -> Iterator[Picks]:
         """Yield all that a task could get on a node, the first first, up to so many tries."""
+        there, picks = self.of(node), Picks()
+        search = None
+        if any(claim.shared for claim in task.info.claims):
+            together = self._together(task, there, at, ())
+            if isinstance(together, Unfit):
+                return
+            picks = together.picks
+            if not together.left:
+                yield picks
+                return
+            search = self._searcher_of_left(task, there, at, together)
         try:
-            yield from self._searcher(task, self.of(node), at).all()
+            for found in (search or self._searcher(task, there, at)).all():
+                yield _in_order(task, (*picks, *found)) if picks else found
         except TooManyTries:
             return
 
@@ -573,6 +701,49 @@ class DeviceBooks:
             search = DeviceSearch(task.info.claims, there.offer, views, tries=self.tries)
             passes = self._passing[key] = search.first() is not None
         return passes
+
+
+@define(eq=False)
+class _Together:
+    """What a task has with others, and how what is left of its claims is searched."""
+
+    picks: Picks
+    left: tuple[DeviceClaim, ...]
+    views: list[Holdings]
+
+
+def _held_elsewhere(task: TaskState) -> Unfit:
+    """Return the refusal of a node that does not reach what a task has together with others."""
+    name = next(claim.name for claim in task.info.claims if claim.shared is not None)
+    counts = {"of a shared claim, out of reach": 1}
+    refused = DevicesRefused(name, (), counts)
+    return Unfit(UnfitReason.DEVICES_TAKEN, PLUGIN, devices=refused)
+
+
+def _in_order(task: TaskState, picks: Picks) -> Picks:
+    """Return picks in the order of the claims of their task."""
+    place = {claim.name: place for place, claim in enumerate(task.info.claims)}
+    return tuple(sorted(picks, key=lambda pick: place[pick.claim]))
+
+
+def _either(one: InAmounts, other: InAmounts) -> InAmounts:
+    return (one[0] or other[0], one[1] or other[1], one[2] or other[2], one[3] or other[3])
+
+
+def _counted_once(
+    held: Iterable[tuple[Picks, InAmounts]],
+) -> list[tuple[Picks, InAmounts]]:
+    """Return what is held where what several tasks have together counts once in each view."""
+    found: list[tuple[Picks, InAmounts]] = []
+    shared: dict[tuple[str, str, DeviceKey], tuple[DevicePick, InAmounts]] = {}
+    for picks, counted in held:
+        found.append((tuple([pick for pick in picks if pick.shared is None]), counted))
+        for pick in picks:
+            if pick.shared is not None:
+                key = pick.shared, pick.request, pick.device
+                _, known = shared.get(key, (pick, counted))
+                shared[key] = pick, _either(known, counted)
+    return [*found, *(((pick,), counted) for pick, counted in shared.values())]
 
 
 def _distinct(there: NodeDevices, at: Sequence[int]) -> list[Holdings]:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
 
 from batchsched.errors import ArgumentError
-from batchsched.model.cluster import NodeInfo
+from batchsched.model.cluster import NodeInfo, TaskInfo
 from batchsched.model.devices import (
     CapacityPolicy,
     CounterSet,
@@ -325,7 +325,36 @@ def picks_of_claims_problems(
 ) -> Problems:
     """Yield the problems of sound picks of a task with sound claims."""
     known = {(claim.name, name) for claim in claims for r in claim.requests for name in names_of(r)}
+    shared = {claim.name: claim.shared for claim in claims}
     for place, pick in enumerate(picks):
         if (pick.claim, pick.request) not in known:
             what = f"no request {pick.request!r} of a claim {pick.claim!r}"
             yield f"[{place}]", f"the task has {what}"
+        elif pick.shared != shared[pick.claim]:
+            what = f"expected {shared[pick.claim]!r} as in the claim, got {pick.shared!r}"
+            yield f"[{place}].shared", what
+
+
+def shared_claim_problems(tasks: Iterable[TaskInfo], /) -> Problems:
+    """Yield where claims of several tasks that are called the same differ, or have other devices.
+
+    O(claims of tasks).
+    """
+    asked: dict[str, tuple[str, DeviceClaim]] = {}
+    held: dict[str, tuple[str, frozenset[tuple[str, tuple[str, str, str]]]]] = {}
+    for task in tasks:
+        path = f"tasks[{shown(task.uid)}]"
+        for claim in task.claims:
+            if claim.shared is None:
+                continue
+            first, known = asked.setdefault(claim.shared, (task.uid, claim))
+            if (claim.requests, claim.constraints) != (known.requests, known.constraints):
+                what = f"asks for something else than task {first!r}, with which it is shared"
+                yield f"{path}.claims[{shown(claim.name)}]", what
+            picks = [pick for pick in task.devices or () if pick.shared == claim.shared]
+            if picks:
+                has = frozenset((pick.request, pick.device) for pick in picks)
+                first, there = held.setdefault(claim.shared, (task.uid, has))
+                if has != there:
+                    what = f"of {claim.shared!r} it has other devices than task {first!r}"
+                    yield f"{path}.devices", what

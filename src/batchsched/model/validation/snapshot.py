@@ -32,6 +32,7 @@ from batchsched.model.validation.devices import (
     common_problems,
     devices_of_node_problems,
     devices_of_task_problems,
+    shared_claim_problems,
 )
 from batchsched.model.validation.fields import FieldChecks, integer, optional, part, tuple_of
 from batchsched.model.validation.tasks import (
@@ -312,6 +313,7 @@ def snapshot_faults(
         check.report(f"evictions[{position}]", _past_eviction_problems(past))
     if not check.faults:
         check.faults.extend(_future_faults(jobs, tasks, evictions, now))
+        check.report("", shared_claim_problems(task for task in tasks if task.claims))
     if check.may_be_too_much:
         check.faults.extend(total_faults("nodes", (node.allocatable for node in nodes)))
         check.faults.extend(total_faults("jobs", map(_larger_request, tasks[:of_jobs])))

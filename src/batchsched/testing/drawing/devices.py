@@ -68,13 +68,18 @@ _CLAIMS = tuple(
     for request in _REQUESTS
     for constraints in _CONSTRAINTS
 )
+_TOGETHER = tuple(
+    DeviceClaim(name="c", requests=[_REQUESTS[n]], shared=f"ns/claim-{n}") for n in (0, 1, 4)
+)
+"""Claims that tasks have together, whoever names them."""
 
 
 def with_devices(drawn: SearchStrategy[Snapshot], /) -> SearchStrategy[Snapshot]:
     """Return a strategy for the same snapshots with devices, and tasks that claim them.
 
     Devices are whole or in parts, partitions that draw on counters, tainted, of pools that are
-    closed, or such that several nodes reach. What running tasks have is known of most of them.
+    closed, or such that several nodes reach. Some claims are of several tasks. What running tasks
+    have is known of most of them.
     """
     of_node = st.tuples(st.lists(st.sampled_from(_DEVICES), max_size=3), st.integers(0, 7))
     return st.builds(
@@ -82,7 +87,9 @@ def with_devices(drawn: SearchStrategy[Snapshot], /) -> SearchStrategy[Snapshot]
         drawn,
         st.lists(of_node, min_size=1, max_size=3),
         st.lists(
-            st.tuples(st.sampled_from((None, *_CLAIMS)), st.booleans()), min_size=1, max_size=6
+            st.tuples(st.sampled_from((None, *_CLAIMS, *_TOGETHER)), st.booleans()),
+            min_size=1,
+            max_size=6,
         ),
         st.sampled_from([0, 0, 0, 1, 2]),
     )
@@ -111,6 +118,7 @@ def _added(
             )
         )
     held: dict[str, list[DevicePick]] = {}
+    together: dict[str, tuple[str, tuple[DevicePick, ...]]] = {}
     in_turn = cycle(claims)
 
     def claiming(task: TaskInfo) -> TaskInfo:
@@ -119,7 +127,10 @@ def _added(
             return task
         there = next((each for each in nodes if each.name == task.node_name), None)
         picks = None
-        if there is not None and task.status.holds and is_known:
+        if there is not None and task.status.holds and is_known and claim.shared in together:
+            where, its = together[claim.shared]
+            picks = its if where == there.name else None
+        elif there is not None and task.status.holds and is_known:
             picks = allocate(
                 [claim],
                 there.devices,
@@ -128,6 +139,8 @@ def _added(
                 closed_pools=there.closed_pools,
             )
             held.setdefault(there.name, []).extend(picks or ())
+            if claim.shared is not None and picks:
+                together[claim.shared] = there.name, picks
         return evolve(task, claims=[claim], devices=picks)
 
     jobs = [evolve(job, tasks=list(map(claiming, job.tasks))) for job in snapshot.jobs]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
 from batchsched.model.cluster import JobInfo, NodeInfo, TaskInfo, TaskStatus
 from batchsched.model.devices import Device, DevicePick
@@ -103,7 +103,8 @@ def devices(cycle: Cycle) -> Iterator[str]:
     In each of a node's amounts: a device that somebody has as a whole is nobody else's, the parts
     of a shared one are within its capacity, and devices draw no more on counters than there is.
     Where it was so before the cycle, nothing was added. Devices of running tasks that are unknown
-    do not count.
+    do not count. What several tasks claim together counts once, and a task that starts has of it
+    what the others have.
     """
     if "devices" not in cycle.policy.plugins:
         return
@@ -118,14 +119,20 @@ def devices(cycle: Cycle) -> Iterator[str]:
                 if request.count != "all" and not request.alternatives and got != request.count:
                     yield f"{uid}: request {request.name!r} has {got} of {request.count} devices"
     common = {device.key: device for device in cycle.snapshot.devices}
+    yield from _unlike(cycle, common)
     own = {
         (name, device.key): device for name, node in cycle.nodes.items() for device in node.devices
     }
     for account, is_held in _IN_ACCOUNTS.items():
         holders: dict[tuple[str, _Key], list[tuple[str, DevicePick]]] = {}
+        counted: set[tuple[str, str | None, str, _Key]] = set()
         for uid, place in cycle.after.items():
             for pick in _picks(cycle, uid) if is_held(place) else ():
                 where = "" if pick.device in common else place.node_name or ""
+                its = (where, pick.shared, pick.request, pick.device)
+                if pick.shared is not None and its in counted:
+                    continue  # what several tasks have together counts once
+                counted.add(its)
                 if not pick.admin and (pick.device in common or (where, pick.device) in own):
                     holders.setdefault((where, pick.device), []).append((uid, pick))
         drawn: dict[_Counter, int] = {}
@@ -145,6 +152,23 @@ def devices(cycle: Cycle) -> Iterator[str]:
             most = max(_limits(cycle, of_pool), default=0)
             if drawn[of_pool] > most:
                 yield f"{account}: {drawn[of_pool]} of {of_pool} are drawn, of {most}"
+
+
+def _unlike(cycle: Cycle, common: Collection[_Key]) -> Iterator[str]:
+    """Yield the tasks that start with other devices of a claim than others that have it."""
+    found: dict[str, dict[frozenset[tuple[str, _Key, str]], list[str]]] = {}
+    for uid, place in cycle.after.items():
+        shared: dict[str, set[tuple[str, _Key, str]]] = {}
+        for pick in _picks(cycle, uid) if place.status in HAVING_PLACES else ():
+            if pick.shared is not None:
+                where = "" if pick.device in common else place.node_name or ""
+                shared.setdefault(pick.shared, set()).add((pick.request, pick.device, where))
+        for name, has in shared.items():
+            found.setdefault(name, {}).setdefault(frozenset(has), []).append(uid)
+    for name, by_picks in found.items():
+        uids = [uid for some in by_picks.values() for uid in some]
+        if len(by_picks) > 1 and not set(cycle.new).isdisjoint(uids):
+            yield f"tasks {', '.join(sorted(uids))} have unlike devices of {name!r}"
 
 
 _Counter = tuple[str, str, str, str]
