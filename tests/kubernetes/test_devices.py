@@ -270,36 +270,49 @@ def test_claims_of_pods_and_what_they_have() -> None:
     assert request.tolerations[0].key == "k"
     assert tasks["runs"].devices == (
         DevicePick(
-            claim="mine", request="r", device=(DRIVER, "p", "g0"), amounts={"memory": 10 << 30}
+            claim="mine",
+            request="r",
+            device=(DRIVER, "p", "g0"),
+            amounts={"memory": 10 << 30},
+            shared="default/had",
         ),
-        DevicePick(claim="mine", request="r", device=(DRIVER, "p", "g1")),
+        DevicePick(claim="mine", request="r", device=(DRIVER, "p", "g1"), shared="default/had"),
     )
-    assert tasks["other"].claims == ()
+    assert read_claim.shared == "default/had"
+    assert (tasks["other"].claims, tasks["other"].devices) == (
+        tasks["runs"].claims,
+        tasks["runs"].devices,
+    )
     [waiting] = tasks["waits"].claims
+    assert waiting.shared is None
     assert waiting.requests[0].alternatives[0].name == "a"
     assert (waiting.requests[1].count, waiting.requests[1].admin) == ("all", True)
     assert waiting.constraints[0].same == f"{DRIVER}/numa"
     assert [pick.device[2] for pick in snapshot.held] == ["g2"]
 
 
-def test_what_is_allocated_and_reserved_for_no_pod_is_held_once() -> None:
-    """Whether a pod that waits names it, or one that runs."""
+def test_what_is_allocated_is_held_and_is_for_the_pods_that_name_it() -> None:
+    """Whether a pod that waits names it, or one that runs, too."""
     allocated = claim("c", exactly(), allocation={"devices": {"results": [result("g0")]}})
     there = (node("n"), slice_of("s", G0, nodeName="n"), allocated)
     waits = pod("waits", {"name": "mine", "resourceClaimName": "c"})
     read_ = read_dump([GPU, *there, waits])
     [task] = [task for job in read_.snapshot.jobs for task in job.tasks]
-    assert (task.claims, [pick.device[2] for pick in read_.snapshot.held]) == ((), ["g0"])
-    assert "reserved for no pod here" in str(read_.notices)
+    [pick] = read_.snapshot.held
+    assert [each.shared for each in task.claims] == ["default/c"] == [pick.shared]
+    assert pick.device[2] == "g0"
+    [bind] = Scheduler().schedule(read_.snapshot).binds
+    assert [each.device[2] for each in bind.devices or ()] == ["g0"]
     runs = pod("runs", {"name": "mine", "resourceClaimName": "c"}, on="n")
     snapshot = read(*there, runs, waits)
     tasks = {task.name: task for job in snapshot.jobs for task in job.tasks}
     [pick] = tasks["runs"].devices or ()
-    assert (pick.device[2], tasks["waits"].claims, snapshot.held) == ("g0", (), ())
+    assert (pick.device[2], snapshot.held) == ("g0", ())
+    assert tasks["waits"].claims == tasks["runs"].claims
 
 
-def test_what_pods_of_a_group_claim_together_is_the_first_ones() -> None:
-    """One that runs goes first; of what is generated the group's status says the name."""
+def test_what_pods_of_a_group_claim_together_is_one_claim() -> None:
+    """Of what is generated the group's status says the name."""
     group = object_of(
         "PodGroup",
         "g",
@@ -333,11 +346,18 @@ def test_what_pods_of_a_group_claim_together_is_the_first_ones() -> None:
     read_ = read_dump([GPU, *there, made, waits, runs])
     snapshot = read_.snapshot
     tasks = {task.name: task for job in snapshot.jobs for task in job.tasks}
-    assert [each.name for each in tasks["a"].claims] == []
-    assert [each.name for each in tasks["b"].claims] == ["own", "both", "late"]
+    both, late = "default/g/both", "default/g/late"
+    assert [(each.name, each.shared) for each in tasks["a"].claims] == [
+        ("both", both),
+        ("late", late),
+    ]
+    assert [(each.name, each.shared) for each in tasks["b"].claims] == [
+        ("own", None),
+        ("both", both),
+        ("late", late),
+    ]
     assert snapshot.held == ()
-    [note] = [str(each) for each in read_.notices if each.field == "spec.resourceClaims"]
-    assert "PodGroup spec.resourceClaims: its first pod claims it" in note
+    assert not [each for each in read_.notices if each.field == "spec.resourceClaims"]
 
 
 def test_extended_resources_stand_for_devices_of_a_class() -> None:

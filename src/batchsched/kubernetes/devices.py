@@ -132,12 +132,12 @@ class DevicesRead:
         """Whether any objects about devices were given, so that what was not does not exist."""
         self._taken: set[str] = set()
         """The claims that are some pod's."""
-        self._readers: dict[str, str] = {}
-        """The UID of the first pod for which each claim is reserved, by the claim's name."""
+        self._payers: dict[str, str] = {}
+        """The UID of the pod to which each claim of several is counted, by what they call it."""
+        self._names: dict[str, str] = {}
+        """What pods call claims that were generated for their groups, by the claims' names."""
         self._group_of: dict[str, KubernetesObject] = {}
         """The PodGroup of each pod that claims something together with others, by UID."""
-        self._first_pods: set[str] = set()
-        """The pods that have what a PodGroup claims, by UID."""
         rules = [_taint_rule(each) for each in objects.of(api.RESOURCE, "DeviceTaintRule")]
         taints = [rule for rule in rules if rule is not None]
         slices = [_slice(each, taints) for each in objects.of(api.RESOURCE, "ResourceSlice")]
@@ -209,46 +209,58 @@ class DevicesRead:
             for name, each in sorted(self._classes.items(), reverse=True)
             if each.resource and each.resource not in offered
         }
-        self._find_readers(pods)
-        self._share_claims_of_groups(pods)
+        self._find_groups(pods)
+        self._find_payers(pods)
         for pod in pods:
             self._give_claims(pod, of_class)
         if self._has_gpus:
             self._give_gpus(pods, parts)
         for claim in self._objects.of(api.RESOURCE, "ResourceClaim"):
             if claim.full_name not in self._taken:
-                self.held += _results(claim, claim.full_name) or ()
+                # Who names it, if anybody does, calls it so; of a group's, its generated name.
+                name = self._names.get(claim.full_name, claim.full_name)
+                its = _results(claim, claim.full_name) or ()
+                self.held += [evolve(pick, shared=name) for pick in its]
         self._offer_resources()
 
-    def _find_readers(self, pods: Sequence[Pod]) -> None:
-        uids = {pod.object.full_name: pod.task.uid for pod in pods}
-        for claim in self._objects.of(api.RESOURCE, "ResourceClaim"):
-            for each in claim.status.children("reservedFor"):
-                uid = uids.get(f"{claim.namespace}/{each.text('name')}")
-                if uid is not None and each.text("resource") == "pods":
-                    self._readers.setdefault(claim.full_name, uid)
+    def _find_payers(self, pods: Sequence[Pod]) -> None:
+        """Find who pays for a claim of several pods: the first of them, one that runs if any.
 
-    def _share_claims_of_groups(self, pods: Sequence[Pod]) -> None:
-        """Give what pods of a PodGroup claim together to its first pod, one that runs if any."""
+        The extended resources that stand for its devices are counted once: there.
+        """
+        paying: dict[str, Pod] = {}
+        for pod in pods:
+            if pod.task.status in ENDED:
+                continue
+            for entry, given in self._claimed(pod):
+                name = self._shared_name(pod, entry, given)
+                if name is not None:
+                    known = paying.setdefault(name, pod)
+                    if pod.task.status.holds and not known.task.status.holds:
+                        paying[name] = pod
+        self._payers = {name: pod.task.uid for name, pod in paying.items()}
+
+    def _shared_name(self, pod: Pod, entry: Reader, given: KubernetesObject) -> str | None:
+        """Return what all pods call a claim that they have together; None: it is the pod's own."""
+        own = entry.text("resourceClaimName")
+        if own:
+            return f"{pod.object.namespace}/{own}"
+        if given is pod.object:
+            return None
+        return f"{given.full_name}/{entry.text('name')}"
+
+    def _find_groups(self, pods: Sequence[Pod]) -> None:
+        """Find the PodGroups that claim devices for all their pods together."""
         groups = {
             each.full_name: each
             for each in self._objects.of(api.KUBERNETES, "PodGroup")
             if each.spec.get("resourceClaims")
         }
-        first: dict[str, Pod] = {}
         for pod in pods if groups else ():
             name = pod.object.spec.child("schedulingGroup").text("podGroupName")
             group = groups.get(f"{pod.object.namespace}/{name}")
-            if group is None or pod.task.status in ENDED:
-                continue
-            self._group_of[pod.task.uid] = group
-            known = first.setdefault(group.full_name, pod)
-            if pod.task.status.holds and not known.task.status.holds:
-                first[group.full_name] = pod
-        self._first_pods = {pod.task.uid for pod in first.values()}
-        for name in first:
-            message = "its first pod claims it: others may be placed where they do not reach it"
-            groups[name].note(NoticeCode.READ_AS, "spec.resourceClaims", message)
+            if group is not None and pod.task.status not in ENDED:
+                self._group_of[pod.task.uid] = group
 
     def _claimed(self, pod: Pod) -> Iterator[tuple[Reader, KubernetesObject]]:
         """Yield the claims of a pod and of its group, each with the object that names it."""
@@ -258,24 +270,8 @@ class DevicesRead:
         for each in pod.object.spec.children("resourceClaims"):
             if each.text("name", required=True) not in names:
                 yield each, pod.object
-        if group is not None and pod.task.uid in self._first_pods:
+        if group is not None:
             yield from ((each, group) for each in shared)
-
-    def _takes(self, pod: Pod, claim: KubernetesObject, *, of_group: bool) -> bool:
-        """Return whether a claim that is allocated is this pod's, and note that it is taken."""
-        reader = self._readers.get(claim.full_name)
-        if reader is not None and reader != pod.task.uid:
-            message = "shared by several pods: the devices are those of the first of them"
-            claim.note(NoticeCode.READ_AS, "status.reservedFor", message)
-            return False
-        if not pod.task.status.holds and (of_group or reader is None):
-            message = "reserved for no pod here: held, and pods that wait claim no more"
-            claim.note(NoticeCode.READ_AS, "status.allocation", message)
-            return False
-        if claim.full_name in self._taken:
-            return False  # by another pod that runs
-        self._taken.add(claim.full_name)
-        return True
 
     def _named(self, kind: str, pod: Pod, name: str) -> KubernetesObject | None:
         return self._objects.named(api.RESOURCE, kind, pod.object.namespace, name)
@@ -299,11 +295,18 @@ class DevicesRead:
             if source is None:
                 self.unread[task.uid] = claim_name or template_name or name
                 continue
-            results, of_group = _results(claim, name), given is not pod.object
-            if claim and results is not None and not self._takes(pod, claim, of_group=of_group):
-                continue
+            results, shared = _results(claim, name), self._shared_name(pod, entry, given)
+            if claim is not None and shared is not None:
+                self._names[claim.full_name] = shared
+            if claim is not None and results is not None and task.status.holds:
+                self._taken.add(claim.full_name)
             spec = source.spec if claim else source.spec.child("spec")
             read, of_claim = self._claim(spec, name, source)
+            if shared is not None:
+                read = evolve(read, shared=shared)
+                results = results and [evolve(pick, shared=shared) for pick in results]
+                if self._payers[shared] != task.uid:
+                    of_claim = {}
             if read.requests:
                 claims.append(read)
                 more.update(of_claim)
@@ -324,9 +327,9 @@ class DevicesRead:
         if claims:
             picks = [pick for each in picked for pick in each or ()]
             is_there = None not in picked and task.status.holds and task.node_name is not None
-            shared = pod.object.reading.shared(tuple(claims))
+            same = pod.object.reading.shared(tuple(claims))
             task = requesting(task, more) if more else task
-            pod.task = evolve(task, claims=shared, devices=picks if is_there else None)
+            pod.task = evolve(task, claims=same, devices=picks if is_there else None)
 
     def _claim(
         self, spec: Reader, name: str, given: KubernetesObject

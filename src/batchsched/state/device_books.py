@@ -539,7 +539,7 @@ class DeviceBooks:
                 found = tuple(
                     [
                         evolve(pick, claim=claim.name)
-                        if held_on is node or pick.device in self._common
+                        if held_on in (node, None) or pick.device in self._common
                         else evolve(pick, claim=claim.name, device=("", "", f"{pick.device}"))
                         for pick in its
                     ]
