@@ -80,6 +80,7 @@ from batchsched.model.reasons import (
     PlannedWait,
     QueueExcess,
     QueueShare,
+    Refusal,
     Unfit,
 )
 from batchsched.model.resources import EPSILON, Resource, ResourceLimit, decayed, sum_resources
@@ -198,6 +199,7 @@ __all__ = [
     "QueueOutcomes",
     "QueueShare",
     "QueueStatus",
+    "Refusal",
     "Registry",
     "RegistryError",
     "Requirement",
