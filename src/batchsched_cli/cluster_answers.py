@@ -19,6 +19,7 @@ from batchsched.tools import (
     JobStanding,
     JobStatus,
     amount_text,
+    audit,
     duration,
     explain,
     standings,
@@ -174,6 +175,20 @@ def _circumstances(question: Question, job: JobInfo, standing: JobStanding) -> I
         yield f"now: {time_text(now)}"
     for text in assumed:
         yield f"assumed: {text}"
+
+
+# Audit
+
+
+def audit_answer(question: Question) -> Answer:
+    """Answer who is owed what, and who holds it. Two cycles."""
+    configuration = question.configuration()
+    told = audit(question.dump().snapshot, config=configuration.config)
+    if question.arguments.positional:
+        told = told.of(question.arguments.positional[0])
+    is_owed = any(amount for each in told.queues.values() for _, amount in each.owed.dimensions())
+    blocks = (*blocks_of(told.sections()), Line(f"configuration: {configuration.text}"))
+    return Answer(int(is_owed), blocks, {**told.to_dict(), "configuration": configuration.text})
 
 
 # Jobs

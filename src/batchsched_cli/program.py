@@ -63,6 +63,14 @@ COMMANDS = {
             options=(Option("--by", "LABEL", "the label by which nodes are grouped"),),
         ),
         Command(
+            "audit",
+            "[QUEUE]",
+            "who is owed what, who holds beyond its share, and what this cycle takes for whom?",
+            "cluster_answers:audit_answer",
+            statuses=("no queue is owed anything", "some queue is owed something"),
+            more_help="With QUEUE: of that queue and those below it.",
+        ),
+        Command(
             "what-if",
             "CHANGE...",
             "what would the next cycle do after changes?",

@@ -25,7 +25,7 @@ from attrs import define, evolve, frozen
 
 from batchsched.model.cluster import TaskStatus
 from batchsched.model.reasons import QueueExcess, Unfit, over_guarantees, over_limit
-from batchsched.model.resources import EPSILON
+from batchsched.model.resources import EPSILON, Resource
 from batchsched.model.result import QueueOutcome, QueueOutcomes
 from batchsched.plugin.arguments import Arguments
 from batchsched.plugin.extension_points import Changes, Verdict
@@ -389,6 +389,17 @@ class _Proportion:
             self._to_check[queue.name] = covered
 
     # What the result tells of queues
+
+    def wants_of_queues(self) -> Mapping[str, tuple[Resource, Resource]]:
+        """Return what each queue holds and asks for within its limit, and what it deserves."""
+        resource, zero = self._view.dimensions.resource, self._view.dimensions.zero
+        wants: dict[str, tuple[Resource, Resource]] = {}
+        for name in self._view.queues:
+            asked, account = self._requests.get(name, zero), self._accounts.get(name)
+            limit = self._limits.get(name)
+            most = asked if limit is None else map(min, asked, limit)
+            wants[name] = resource(most), resource(zero if account is None else account.deserved)
+        return wants
 
     def queue_outcomes(
         self, _task_order_key: Callable[[TaskState], SortKey], /

@@ -21,6 +21,7 @@ from batchsched.tools.comparison import (
 )
 from batchsched.tools.config_check import Finding, check_config, not_modelled
 from batchsched.tools.explanation import Explanation, explain
+from batchsched.tools.queue_audit import Audit, OwedJob, QueueAudit, Taking, audit
 from batchsched.tools.record import EventLog, Record, RecordedCycle, Recorder, Replay, replay
 from batchsched.tools.report import Section
 from batchsched.tools.shrinking import Shrunk, shrink
@@ -35,6 +36,7 @@ from batchsched.tools.trials import (
 
 __all__ = [
     "About",
+    "Audit",
     "Blocker",
     "Cheapest",
     "CycleComparison",
@@ -45,7 +47,9 @@ __all__ = [
     "JobChange",
     "JobStanding",
     "JobStatus",
+    "OwedJob",
     "Parting",
+    "QueueAudit",
     "Record",
     "RecordedCycle",
     "Recorder",
@@ -55,9 +59,11 @@ __all__ = [
     "RunComparison",
     "Section",
     "Shrunk",
+    "Taking",
     "TaskChange",
     "WhatIf",
     "amount_text",
+    "audit",
     "cheapest",
     "check_config",
     "compare",

@@ -144,8 +144,11 @@ def as_json(value: object) -> JsonValue:
     if isinstance(value, ResourceLimit):
         return dict(value.dimensions())
     if isinstance(value, Mapping):
-        content = cast("Mapping[str, object]", value)
-        return {key: as_json(item) for key, item in content.items()}
+        content = cast("Mapping[object, object]", value)
+        return {
+            str(key.value if isinstance(key, Enum) else key): as_json(item)
+            for key, item in content.items()
+        }
     if isinstance(value, tuple):
         return [as_json(item) for item in cast("tuple[object, ...]", value)]
     if isinstance(value, Enum):

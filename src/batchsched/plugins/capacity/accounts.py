@@ -624,6 +624,19 @@ class QueueAccounts:
             else:
                 self._kept_at_top[dimension] += more
 
+    def wanted(self) -> list[list[int]]:
+        """Return what queues hold and ask for, within limits, by dimension, then by position."""
+        return [
+            demands(
+                self.tree,
+                requests=each.basis[2],
+                allocated=held,
+                limits=each.granted.limits,
+                statuses=self.statuses,
+            )
+            for each, held in zip(self._dealt, self.held, strict=True)
+        ]
+
     def amounts(self, share: Share) -> list[list[int]]:
         """Return a share of each queue, by dimension, then by position. O(queues) once."""
         if share is Share.FAIR:

@@ -664,6 +664,18 @@ class _Capacity:
         share = tuple([of_all[position] for of_all in accounts.share])
         return share, tuple([of_all[position] for of_all in accounts.held])
 
+    def wants_of_queues(self) -> Mapping[str, tuple[Resource, Resource]]:
+        """Return what each queue holds and asks for within limits, and what it deserves."""
+        accounts, resource = self.accounts, self._view.dimensions.resource
+        wanted, deserved = accounts.wanted(), accounts.amounts(Share.NOMINAL)
+        return {
+            name: (
+                resource([of_all[position] for of_all in wanted]),
+                resource([of_all[position] for of_all in deserved]),
+            )
+            for position, name in enumerate(self._tree.names)
+        }
+
     def queue_outcomes(
         self, _task_order_key: Callable[[TaskState], SortKey], /
     ) -> Mapping[str, QueueOutcome]:
