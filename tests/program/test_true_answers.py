@@ -868,3 +868,55 @@ def test_kai_starts_nothing_in_a_queue_of_the_top_level():
     ended = why(given=given)
     assert ended.lines[0].endswith("(as far as could be seen: see below)")
     assert "KAI Scheduler starts nothing in a queue that has no parent" in ended.out
+
+
+# What a scheduler says and does
+
+
+def spread(pod):
+    constraint = {"maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": "DoNotSchedule"}
+    pod["spec"]["topologySpreadConstraints"] = [constraint]
+    return pod
+
+
+def with_volume(pod):
+    pod["spec"]["volumes"] = [{"name": "data", "persistentVolumeClaim": {"claimName": "data"}}]
+    return pod
+
+
+def test_a_refusal_that_names_what_is_left_out_holds_whatever_has_changed_since():
+    """The kube-scheduler does not move the time of a condition when it refuses again."""
+    later = dumps.thing("v1", "Node", "n1", namespace="")  # changed after the refusal
+    later = dumps.node("n1") | {"metadata": later["metadata"]}
+    later["metadata"]["creationTimestamp"] = "2026-11-20T09:59:00Z"
+    for make, message, holds in (
+        (spread, "0/1 nodes are available: 1 node(s) didn't match pod topology spread", True),
+        (with_volume, "0/1 nodes are available: 1 node(s) had volume node affinity conflict", True),
+        (with_volume, 'persistentvolumeclaim "data" not found', True),
+        (spread, "0/1 nodes are available: 1 Insufficient cpu", False),
+    ):
+        pod = make(dumps.pod("g-0", schedulingGroup={"podGroupName": "g"}))
+        pod["status"]["conditions"][0] |= {"message": message}
+        ended = why("g", given=[dumps.native_group("g", 1), pod, later])
+        assert ("refused" in ended.lines[0]) is holds, message
+        assert ("starts now" in ended.lines[0]) is not holds, message
+
+
+def test_a_queue_that_a_scheduler_serves_is_one_that_it_sees():
+    pool = {"kai.scheduler/node-pool": "p"}
+    notes = {"pod-group-name": "g"}
+    group = dumps.kai_group("g", 1)
+    group["metadata"]["labels"] = pool
+    group["status"] = {}
+    pod = dumps.pod("x", scheduler="kai-scheduler", notes=notes, labels=pool)
+    pod["status"]["conditions"] = []
+    given = [dumps.kai_queue("default-queue"), group, pod, dumps.node("n1", labels=pool)]
+    assert "does not see queue default-queue" in why("g", given=given).lines[0]
+    spoken = dumps.kai_group("g", 1)
+    spoken["metadata"]["labels"] = pool
+    assert "does not see" not in why("g", given=[spoken, given[0], *given[2:]]).out
+    other = dumps.kai_group("h", 1)
+    other["metadata"]["labels"] = pool
+    notes = {"pod-group-name": "h"}
+    runs = dumps.pod("y", scheduler="kai-scheduler", notes=notes, labels=pool, on="n1")
+    assert "does not see" not in why("g", given=[*given, other, runs]).out

@@ -17,7 +17,7 @@ from batchsched.kubernetes.job_drafts import FAILED_CHECKS, JobDraft
 from batchsched.kubernetes.objects import KubernetesObject, Reading, look_up, mappings_in, text_at
 from batchsched.kubernetes.pods import WAITING
 from batchsched.model.immutable import AsMap, AsTuple
-from batchsched.model.notice import Notice
+from batchsched.model.notice import Notice, NoticeCode
 from batchsched.model.snapshot import Snapshot
 from batchsched.model.validation.values import is_text, shown
 
@@ -116,7 +116,7 @@ class JobFacts:
     """The conditions of its objects, the newest first."""
     refusal: Told | None = None
     """That its scheduler cannot place it, if that was written after every change of anything else
-    that the dump shows; None: it was not, or nothing is said."""
+    that the dump shows, or names what is left out here; None: neither, or nothing is said."""
     caveats: tuple[Notice, ...] = field(default=(), converter=AsTuple[Notice])
     """The notices about its own objects: group, pods, owners, its queue and those above."""
 
@@ -253,6 +253,7 @@ class FactsReader:
             keys = {key for path in paths for key in self._reading.noted.get(path, ())}
             kind, owner = self._owner_of(draft)
             told = tuple(map(self._with_names, _told_of(draft)))
+            caveats = tuple(one for _, one in sorted(noticed[key] for key in keys))
             facts[draft.uid] = JobFacts(
                 job=draft.uid,
                 system=draft.system,
@@ -263,8 +264,8 @@ class FactsReader:
                 has_fixed_priority=draft.has_fixed_priority,
                 has_fixed_minimum=kind in _WHOLE,
                 told=told,
-                refusal=self._refusal(draft, told),
-                caveats=tuple(one for _, one in sorted(noticed[key] for key in keys)),
+                refusal=self._refusal(draft, told, caveats),
+                caveats=caveats,
             )
         return facts
 
@@ -273,10 +274,22 @@ class FactsReader:
         message = _UID.sub(lambda uid: self._objects.name_of(uid[0]), told.message)
         return told if message == told.message else evolve(told, message=message)
 
-    def _refusal(self, draft: JobDraft, told: Iterable[Told]) -> Told | None:
-        """Return why its scheduler cannot place a job, if nothing else has changed since."""
-        said = next((each for each in told if each.is_of_scheduler), None)
-        if said is None or said.time is None or not said.says_why or draft.is_submitted:
+    def _refusal(
+        self, draft: JobDraft, told: Iterable[Told], caveats: Sequence[Notice]
+    ) -> Told | None:
+        """Return why its scheduler cannot place a job, if nothing else has changed since.
+
+        Or whatever has changed, if it names what is left out here. Where a scheduler refuses again,
+        it leaves the time of the condition as it was.
+        """
+        of_scheduler = [each for each in told if each.is_of_scheduler]
+        if not of_scheduler or draft.is_submitted:
+            return None
+        for each in of_scheduler:
+            if each.says_why and _names_what_is_left_out(each.message.lower(), caveats):
+                return each
+        said = of_scheduler[0]
+        if said.time is None or not said.says_why:
             return None
         own: set[str] | None = None
         for time, given in self._changes:
@@ -341,6 +354,24 @@ class FactsReader:
         common = (o for o in of_all[0] if all(o in owners for owners in of_all[1:]))
         found = next((owner for owner in common if owner.kind not in _NOT_OWNERS), None)
         return None if found is None else (found.kind, found.name)
+
+
+_NAMED_AS = {
+    "spec.topologySpreadConstraints": ("topology spread", "spread constraint"),
+    "spec.volumes": ("volume",),
+    "spec.resourceClaims": ("resourceclaim", "resource claim", "claims"),
+}
+"""How schedulers name what is not read of pods, in lower case."""
+
+
+def _names_what_is_left_out(message: str, caveats: Iterable[Notice]) -> bool:
+    """Return whether a message of a scheduler names something that is not read of a job."""
+    return any(
+        word in message
+        for each in caveats
+        if each.code is NoticeCode.FIELD_IGNORED
+        for word in _NAMED_AS.get(each.field, ())
+    )
 
 
 def _condition_times(given: KubernetesObject) -> float:

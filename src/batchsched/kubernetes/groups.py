@@ -454,22 +454,27 @@ def keep_to_pools(
 ) -> None:
     """Let jobs of KAI start on nodes of their pool alone; hold those whose queue has another.
 
-    Each scheduler of KAI sees the nodes, queues and groups of one pool. O(nodes + pods).
+    Each scheduler of KAI sees the nodes, queues and groups of one pool; but what it did goes before
+    what it should see: it runs pods of the queue, or has said why it cannot place this job.
+    O(nodes + pods).
     """
+    drafts = [draft for draft in drafts if draft.system == "kai"]
+    pool_of = {id(draft): _pool_of(draft) for draft in drafts}
+    served = {
+        (pool_of[id(draft)], draft.queue)
+        for draft in drafts
+        if any(pod.task.status.holds for pod in draft.pods)
+    }
     has_pools = any(node.labels.get(api.NODE_POOL) for node in nodes)
     queues = objects.of(api.KAI, "Queue")
     pools = {queue.name: queue.labels.get(api.NODE_POOL, "") for queue in queues}
     tops = {queue.name for queue in queues if not queue.spec.text("parentQueue")}
     for draft in drafts:
-        if draft.system != "kai":
-            continue
-        labels = [given.labels for given in draft.objects]
-        labels += [pod.task.labels for pod in draft.pods]
-        pool = next(filter(None, (each.get(api.NODE_POOL) for each in labels)), "")
+        pool = pool_of[id(draft)]
         if draft.queue in tops and draft.objects:
             draft.objects[0].ignore("spec.queue", _OF_TOP)
         of_queue = pools.get(draft.queue, pool)
-        if of_queue != pool:
+        if of_queue != pool and (pool, draft.queue) not in served and not _is_answered(draft):
             who = f"the scheduler of node pool {pool}" if pool else "the scheduler of no node pool"
             message = f"{who} does not see queue {draft.queue}, which is "
             message += f"of node pool {of_queue}" if of_queue else "of none"
@@ -480,6 +485,21 @@ def keep_to_pools(
                 pod.task = evolve(pod.task, node_selector=selector)
             else:
                 pod.task = requiring(pod.task, _IN_NO_POOL)
+
+
+def _pool_of(draft: JobDraft) -> str:
+    labels = [given.labels for given in draft.objects]
+    labels += [pod.task.labels for pod in draft.pods]
+    return next(filter(None, (each.get(api.NODE_POOL) for each in labels)), "")
+
+
+def _is_answered(draft: JobDraft) -> bool:
+    """Return whether a scheduler of KAI has said something about a group."""
+    return any(
+        said.text("message") or any(said.children("reasons"))
+        for given in draft.objects
+        for said in given.status.children("schedulingConditions")
+    )
 
 
 # Jobs and LeaderWorkerSets, of whose pods only labels say that they belong together
