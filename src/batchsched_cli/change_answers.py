@@ -1,4 +1,4 @@
-"""The commands about something other than what is: what-if, compare, check, shrink."""
+"""The commands about something other than what is: what-if, cheapest, compare, check, shrink."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from batchsched import (
     Scheduler,
     SchedulerConfig,
     Snapshot,
+    cheapest,
     check_config,
     compare,
     explain,
@@ -27,6 +28,7 @@ from batchsched.tools import (
     Finding,
     JobStanding,
     JobStatus,
+    describe_changes,
     not_modelled,
     standings,
     starts,
@@ -92,6 +94,49 @@ def _of_submitted(told: Sequence[Explanation]) -> Iterator[Block]:
         yield Section("", tuple(sentences[1:]), in_full=True)
     else:
         yield from list(blocks_of(told[0].sections()))[1:]
+
+
+def cheapest_answer(question: Question) -> Answer:
+    """Answer which is the first of some changes, or lists of changes, that starts a job."""
+    name, *words = question.arguments.positional
+    uid = question.job(name)
+    snapshot, config = question.dump().snapshot, question.configuration()
+    candidates = [tuple(changes_of(each, question).changes) for each in _alternatives(words)]
+    told = tuple(
+        "; ".join(describe_changes(snapshot, each)) or "nothing changes" for each in candidates
+    )
+    found = cheapest(snapshot, uid, candidates, config=config.config)
+    data: dict[str, object] = {
+        "job": uid,
+        "candidates": list(told),
+        "position": None if found is None else found.position,
+        "configuration": config.text,
+    }
+    last = _configurations(config)
+    if found is None:
+        head = Line(f"None of {counted(len(told), 'change')} starts {uid}.", has_head=True)
+        return Answer(1, (head, Section("Tried", told, in_full=True), last), data)
+    head = Line(f"{uid} starts with: {told[found.position]}", has_head=True)
+    before = told[: found.position]
+    tried = [Section("Not enough", before, in_full=True)] if before else []
+    blocks = (head, *tried, *blocks_of(found.answer.sections()), last)
+    return Answer(0, blocks, {**data, "answer": found.answer.to_dict()})
+
+
+def _alternatives(words: Sequence[str]) -> Iterator[list[str]]:
+    """Yield the words of each change, or of several together, between those that say `or`."""
+    found: list[str] = []
+    for word in words:
+        if word != "or":
+            found.append(word)
+            continue
+        if not found:
+            raise UsageError("expected a change before and after each `or`")
+        yield found
+        found = []
+    if not found:
+        raise UsageError("expected a change before and after each `or`")
+    yield found
 
 
 def compare_answer(question: Question) -> Answer:

@@ -255,7 +255,8 @@ def _table_of(question: Question, shown: ShownJobs, chosen: Sequence[JobInfo]) -
         wished = {"since": job.waits_since, "priority": -job.priority, "queue": job.queue}.get(wish)
         return (wished, *place, -job.priority, job.waits_since, job.uid)
 
-    ranked = sorted(chosen, key=order)
+    ranked, users = sorted(chosen, key=order), question.users()
+    shows_users = any(job.uid in users for job in ranked)
     total = sum_resources(node.allocatable for node in snapshot.nodes)
     rows: list[tuple[str, ...]] = []
     for job in ranked:
@@ -266,10 +267,12 @@ def _table_of(question: Question, shown: ShownJobs, chosen: Sequence[JobInfo]) -
         state = f"{standing.state.words}{_UNSURE if shown.is_unsure(job.uid) else ''}"
         age = _age_text(snapshot.now, _since(job, standing))
         amounts = (_tasks_text(standing), _wants_text(job, total), age)
-        rows.append((state, shown.name(job.uid), job.queue, *amounts, why))
+        user = (users.get(job.uid, ""),) if shows_users else ()
+        rows.append((state, shown.name(job.uid), *user, job.queue, *amounts, why))
     columns = (
         Column("STATE", share=0),
         Column("JOB", is_name=True, least=20),
+        *([Column("USER", is_name=True, drop=1)] if shows_users else []),
         Column("QUEUE", is_name=True, least=10),
         Column("TASKS", right=True, share=0),
         Column("WANTS", right=True, share=0, drop=1),
@@ -288,7 +291,7 @@ def _table_of(question: Question, shown: ShownJobs, chosen: Sequence[JobInfo]) -
     data = {
         "now": snapshot.now,
         "configuration": question.configuration().text,
-        "jobs": [_data(shown.standing(job.uid), job) for job in ranked],
+        "jobs": [_data(shown.standing(job.uid), job, users.get(job.uid, "")) for job in ranked],
     }
     return Answer(0, tuple(blocks), data)
 
@@ -360,12 +363,13 @@ def _age_text(now: float, since: float) -> str:
     return duration(int(now - since)) if now - since >= 1 else _JUST_NOW
 
 
-def _data(standing: JobStanding, job: JobInfo) -> dict[str, object]:
+def _data(standing: JobStanding, job: JobInfo, user: str) -> dict[str, object]:
     return {
         "job": standing.job,
         "state": standing.state.value,
         "waits": standing.waits,
         "queue": job.queue,
+        "user": user,
         "tasks": {status.value: count for status, count in standing.tasks.items()},
         "starting": standing.starting,
         "needed": standing.needed,

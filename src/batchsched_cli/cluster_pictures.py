@@ -171,8 +171,64 @@ def queues(question: Question) -> Answer:
     not_there = [f"queue {name} does not exist" for name in strangers]
     below = [Section("", tuple(lines)) for lines in (shares, differences, not_there) if lines]
     sentence = Line(_queues_sentence(snapshot, shown, dimension))
-    answer = {"resource": dimension, "now": snapshot.now, "queues": data}
-    return Answer(0, (sentence, Table(columns, tuple(rows)), *below), answer)
+    answer: dict[str, object] = {"resource": dimension, "now": snapshot.now, "queues": data}
+    tables = [Table(columns, tuple(rows))]
+    if question.arguments.has("--users"):
+        table, answer["users"] = _users(question, shown, dimension)
+        tables.append(table)
+    return Answer(0, (sentence, *tables, *below), answer)
+
+
+def _users(
+    question: Question, shown: ShownJobs, dimension: str
+) -> tuple[Table, list[dict[str, object]]]:
+    """Return what each user holds and waits for in each queue, the most first. O(tasks)."""
+    users = question.users()
+    held: dict[tuple[str, str], list[Resource]] = {}
+    wanted: dict[tuple[str, str], list[Resource]] = {}
+    running, waiting = Counter[tuple[str, str]](), Counter[tuple[str, str]]()
+    for job in shown.known:
+        place = users.get(job.uid, ""), job.queue
+        held.setdefault(place, []).extend(t.resreq for t in job.tasks if t.status.occupies)
+        wanted.setdefault(place, []).extend(t.resreq for t in job.tasks if t.status.to_place)
+        running[place] += any(task.status.occupies for task in job.tasks)
+        waiting[place] += shown.standing(job.uid).waits
+    holds = {place: sum_resources(each) for place, each in held.items()}
+    wants = {place: sum_resources(each) for place, each in wanted.items()}
+
+    def order(place: tuple[str, str]) -> tuple[float, float, tuple[str, str]]:
+        return -holds[place].get(dimension), -wants[place].get(dimension), place
+
+    places = [place for place in sorted(holds, key=order) if running[place] or waiting[place]]
+    rows = tuple(
+        (
+            place[0] or "(unknown)",
+            place[1],
+            *(str(count or "") for count in (running[place], waiting[place])),
+            *(
+                amount_text(dimension, each[place].get(dimension), unit=False)
+                for each in (holds, wants)
+            ),
+        )
+        for place in places
+    )
+    columns = (
+        Column("USER", is_name=True),
+        Column("QUEUE", is_name=True),
+        *(Column(each, right=True, share=0) for each in ("RUNS", "WAITS", "HOLDS", "WANTS")),
+    )
+    data: list[dict[str, object]] = [
+        {
+            "user": place[0],
+            "queue": place[1],
+            "running": running[place],
+            "waiting": waiting[place],
+            "holds": _plain(holds[place]),
+            "wants": _plain(wants[place]),
+        }
+        for place in places
+    ]
+    return Table(columns, rows), data
 
 
 def _left(

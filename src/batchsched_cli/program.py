@@ -26,6 +26,12 @@ UNUSABLE = 2
 """The exit status where files, names or arguments cannot be used."""
 INTERRUPTED = 130
 
+_USER_KEY = Option(
+    "--user-key",
+    "KEY",
+    "the label or annotation of pods, or of what owns them, that names the user; else "
+    "batchsched/user",
+)
 COMMANDS = {
     command.name: command
     for command in (
@@ -46,6 +52,7 @@ COMMANDS = {
                 Option("--state", "STATE", "only jobs in this state", repeats=True),
                 Option("--queue", "NAME", "only jobs in this queue and those below", repeats=True),
                 Option("--sort", "since|priority|queue", "the order of the table"),
+                _USER_KEY,
             ),
         ),
         Command(
@@ -53,7 +60,11 @@ COMMANDS = {
             "",
             "the tree of queues: what they hold, their shares and limits, who waits",
             "cluster_pictures:queues",
-            options=(Option("--resource", "NAME", "the resource that is shown, such as cpu"),),
+            options=(
+                Option("--resource", "NAME", "the resource that is shown, such as cpu"),
+                Option("--users", "", "what each user holds and wants, too"),
+                _USER_KEY,
+            ),
         ),
         Command(
             "nodes",
@@ -91,6 +102,16 @@ Changes, applied in order:
   config CONFIG             another configuration from here on
   cycle                     a cycle runs in between
 For the name of nodes, LABEL=VALUE means all that have that label.""",
+        ),
+        Command(
+            "cheapest",
+            "JOB CHANGE...",
+            "which is the first of some changes that starts a job?",
+            "change_answers:cheapest_answer",
+            statuses=("one of them does", "none does"),
+            more_help="""\
+The changes of `what-if`, with the word `or` between those of which one would do,
+the cheapest first: `cheapest train end test or add-node n1 or add-node n1x2`.""",
         ),
         Command(
             "compare",

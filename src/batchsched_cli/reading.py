@@ -291,6 +291,30 @@ class Question:
         pods = [each for each in self.objects() if each.get("kind") == "Pod"]
         return sorted({_scheduler_of(pod) for pod in pods if isinstance(pod.get("spec"), dict)})
 
+    def users(self) -> Mapping[str, str]:
+        """Return the users of jobs by UID, as far as they are known. O(objects + tasks)."""
+        jobs, key = self.dump().snapshot.jobs, self.arguments.text("--user-key")
+        if key is None:
+            return {job.uid: job.user for job in jobs if job.user}
+        named: dict[tuple[object, object], str] = {}
+        for each in self.objects():
+            metadata = _part(each, "metadata")
+            value = _part(metadata, "labels").get(key) or _part(metadata, "annotations").get(key)
+            if isinstance(value, str) and value:
+                place = metadata.get("namespace", "default"), metadata.get("name")
+                named.setdefault(place, value)
+        users: dict[str, str] = {}
+        for job in jobs:
+            facts = self.dump().facts.get(job.uid)
+            places = [(job.namespace, name) for name in (facts.owner if facts else "", job.name)]
+            places += [(task.namespace, task.name) for task in job.tasks]
+            labels = (task.labels.get(key) for task in job.tasks)
+            of_objects = (named.get(place) for place in places)
+            user = next(filter(None, (job.labels.get(key), *labels, *of_objects)), None)
+            if user is not None:
+                users[job.uid] = user
+        return users
+
     def job(self, name: str) -> str:
         """Return the UID of the job that a name means, in the namespace that is asked for first.
 

@@ -802,3 +802,77 @@ def test_what_if_a_job_without_a_topology_asks_for_a_level_that_is_nowhere():
     assert wrong.status == 2
     assert wrong.err == "batchsched: no level is called zones; did you mean zone?\n"
     assert run("what-if", "job train required=zone", given=objects).status != 2
+
+
+# Users, and the names by which jobs are found
+
+
+def with_users():
+    """Return jobs of two users, named by a label of the pods and by an annotation of the owner."""
+    owner = dumps.thing("batch/v1", "Job", "train", notes={"example.com/user": "ann"}, spec={})
+    group = dumps.native_group("pg-train", 1)
+    mine = dumps.pod("train-x", on="n1", owner=owner, schedulingGroup={"podGroupName": "pg-train"})
+    theirs = [
+        dumps.pod(f"b-{n}", "3", labels={"example.com/user": "bob"}, **rest)
+        for n, rest in enumerate(({}, {}))
+    ]
+    for n, pod in enumerate(theirs):
+        pod["spec"]["schedulingGroup"] = {"podGroupName": f"b{n}"}
+    groups = [dumps.native_group(f"b{n}", 1) for n in (0, 1)]
+    return [owner, group, mine, *theirs, *groups, dumps.node("n1")]
+
+
+def test_users_of_jobs_are_told_by_label_or_annotation():
+    given = with_users()
+    table = run("jobs", "--all", "--user-key", "example.com/user", "--width", 150, given=given)
+    assert "USER" in table.lines[1]
+    told = run("jobs", "--all", "--json", "--user-key", "example.com/user", given=given).data
+    assert {each["job"]: each["user"] for each in told["jobs"]} == {
+        "team/pg-train": "ann",
+        "team/b0": "bob",
+        "team/b1": "bob",
+    }
+    assert "USER" not in run("jobs", "--all", given=given).lines[1]
+
+
+def test_what_each_user_holds_in_each_queue_is_told():
+    words = ("queues", "--users", "--resource", "cpu", "--user-key", "example.com/user")
+    told = run(*words, "--json", given=with_users()).data["users"]
+    assert [(each["user"], each["running"], each["waiting"]) for each in told] == [
+        ("ann", 1, 0),
+        ("bob", 0, 1),
+    ]
+    assert told[0]["holds"]["cpu"] == 1000
+    assert told[1]["wants"]["cpu"] == 6000
+    assert "ann" in run(*words, given=with_users()).out
+
+
+def test_a_job_is_found_by_the_first_letters_of_its_owner():
+    owner = dumps.thing("batch/v1", "Job", "training-run", spec={})
+    member = dumps.pod("x", owner=owner, schedulingGroup={"podGroupName": "pg-7"})
+    given = [owner, dumps.native_group("pg-7", 1), member, dumps.node("n1")]
+    assert run("why", "train", "--json", given=given).data["job"] == "team/pg-7"
+
+
+def test_a_name_is_compared_with_names_whatever_their_namespaces():
+    given = [dumps.native_group("train", 1), dumps.pod("t", schedulingGroup={"podGroupName": "x"})]
+    other = dumps.native_group("sleep", 1)
+    other["metadata"]["namespace"] = "teams"
+    given += [other, dumps.node("n1")]
+    ended = run("why", "teams/trian", given=given)
+    assert ended.status == 2
+    assert ended.err.rstrip().endswith("did you mean team/train?")
+
+
+def test_the_cheapest_of_some_changes_that_starts_a_job_is_told():
+    given = with_users()
+    words = ("cheapest", "b1", "cordon", "n1", "or", "end", "train", "end", "b0", "or", "add-node")
+    ended = run(*words, "n1", given=given)
+    assert ended.status == 0
+    assert ended.lines[0] == "team/b1 starts with: end job team/pg-train; remove job team/b0"
+    assert run(*words, "n1", "--json", given=given).data["position"] == 1
+    none = run("cheapest", "b1", "cordon", "n1", given=given)
+    assert (none.status, none.lines[0]) == (1, "None of 1 change starts team/b1.")
+    wrong = run("cheapest", "b1", "cordon", "n1", "or", given=given)
+    assert wrong.status == 2
+    assert "before and after each `or`" in wrong.err

@@ -16,6 +16,7 @@ from batchsched.kubernetes.dump_objects import DumpObjects, owners_of
 from batchsched.kubernetes.job_drafts import FAILED_CHECKS, JobDraft
 from batchsched.kubernetes.objects import KubernetesObject, Reading, look_up, mappings_in, text_at
 from batchsched.kubernetes.pods import WAITING
+from batchsched.model.cluster import JobInfo
 from batchsched.model.immutable import AsMap, AsTuple
 from batchsched.model.notice import Notice, NoticeCode
 from batchsched.model.snapshot import Snapshot
@@ -146,9 +147,9 @@ class Dump:
         """Return the UID of the job that is meant. O(size) the first time, later O(jobs).
 
         The first of these that some job matches decides: its UID; ``namespace/alias``; an alias,
-        or the UID or name of one of its tasks; the beginning of its name or UID, of at least four
-        characters. Aliases are the names in its facts; those with a kind are found in any case
-        (``Job/train``, ``job.batch/train``).
+        or the UID or name of one of its tasks; the beginning of its name, of its UID or of the name
+        of its owner, of at least four characters. Aliases are the names in its facts; those with a
+        kind are found in any case (``Job/train``, ``job.batch/train``).
 
         Raises:
             UnknownNameError: no job is meant, or several are; the message names them.
@@ -162,22 +163,34 @@ class Dump:
         of_alias = anywhere.get(_normal(text)) or anywhere.get(text)
         found = list(in_namespace.get(_namespaced(text)) or of_alias or ())
         if not found and len(text) >= _SHORTEST_BEGINNING:
-            jobs = self.snapshot.jobs
-            found = [
-                job.uid for job in jobs if job.name.startswith(text) or job.uid.startswith(text)
-            ]
+            found = [job.uid for job in self.snapshot.jobs if self._begins_with(job, text)]
         if len(found) == 1:
             return found[0]
         if found:
             candidates = ", ".join(found[:_MOST_CANDIDATES])
             raise UnknownNameError(f"{text} may be any of {candidates}")
-        uids = {job.name: job.uid for job in reversed(self.snapshot.jobs)}
-        uids |= {facts.owner: uid for uid, facts in sorted(self.facts.items(), reverse=True)}
-        uids |= {job.uid: job.uid for job in self.snapshot.jobs}
-        similar = get_close_matches(text, sorted(uids), n=2 * _MOST_SUGGESTIONS)
-        meant = list(dict.fromkeys(uids[name] for name in similar))[:_MOST_SUGGESTIONS]
+        meant = self._similar(text)[:_MOST_SUGGESTIONS]
         hint = f"; did you mean {', '.join(meant)}?" if meant else ""
         raise UnknownNameError(f"no job is called {text}{hint}")
+
+    def _begins_with(self, job: JobInfo, text: str) -> bool:
+        facts = self.facts.get(job.uid)
+        owners = () if facts is None else (facts.owner, f"{job.namespace}/{facts.owner}")
+        return any(name.startswith(text) for name in (job.name, job.uid, *owners))
+
+    def _similar(self, text: str) -> list[str]:
+        """Return the UIDs of jobs with similar names, whatever their namespaces; its own first."""
+        namespace, slash, name = text.rpartition("/")
+        uids: defaultdict[str, dict[str, None]] = defaultdict(dict)
+        for job in self.snapshot.jobs:
+            facts = self.facts.get(job.uid)
+            for each in (job.name, *(() if facts is None else (facts.owner,))):
+                uids[each][job.uid] = None
+        similar = get_close_matches(name, sorted(uids), n=2 * _MOST_SUGGESTIONS)
+        found = list(dict.fromkeys(uid for each in similar for uid in uids[each]))
+        if slash:
+            found.sort(key=lambda uid: self.snapshot.job(uid).namespace != namespace)
+        return found
 
     @cached_property
     def _aliases(self) -> tuple[dict[str, dict[str, None]], dict[str, dict[str, None]]]:
