@@ -397,7 +397,7 @@ class DeviceSearch:
                 attribute = constraint.attribute.rpartition("/")[2]
                 if selected and all(_values(d, constraint.attribute) is None for d in selected):
                     unpublished = unpublished or attribute
-                elif constraint.most_of(free) < least:
+                elif constraint.most_of(free) < least <= len(free):
                     what = "one value" if constraint.is_same else "different values"
                     counts[f"not in {what} of {attribute}"] += len(free)
                     break
