@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Collection, Hashable, Sequence
+from typing import NamedTuple
 
 from attrs import evolve, frozen
 
@@ -47,38 +48,48 @@ def linked_parts(view: SessionView, need: Need) -> Sequence[Linked]:
     A task is linked if no task elsewhere is one that it must be near: to all in the need that are,
     if it is itself, else to the first one. O(tasks), and the promised tasks if any may be linked.
     """
-    if need.near or len(need.tasks) == 1:
+    if need.near or len(need.tasks) == 1 or not any(task.must_be_near for task in need.tasks):
         return ()
+    index = view.pod_affinity
     kinds: dict[Hashable, list[TaskState]] = {}
     for task in need.tasks:
-        near = task.info.pod_affinity
-        if near is not None and near.required:
-            kinds.setdefault(view.pod_affinity.signature(task), []).append(task)
-    together: dict[tuple[str, ...], list[set[TaskState]]] = {}
+        kinds.setdefault(index.signature(task), []).append(task)
+    together: dict[tuple[str, ...], list[_Joined]] = {}
     for tasks in kinds.values():
         near = tasks[0].info.pod_affinity
-        profile = view.pod_affinity.profile(tasks[0])
-        if near is None or any(there.is_anywhere for there in profile.required):
+        if near is None or not near.required:
             continue
-        meanings = _meanings(tasks[0])
-        wanted = [task for task in need.tasks if _are_meant(meanings, task)]
-        if not wanted or _is_promised(view, meanings):
+        profile, meanings = index.profile(tasks[0]), _meanings(tasks[0])
+        if any(there.is_anywhere for there in profile.required) or _is_promised(view, meanings):
+            continue
+        wanted = [others for others in kinds.values() if _are_meant(meanings, others[0])]
+        if not wanted:
             continue
         if not profile.meets_itself:
-            wanted = wanted[:1]
+            wanted = [wanted[0][:1]]
+        joined = _Joined(
+            {task for some in (tasks, *wanted) for task in some},
+            {meanings, *[_meanings(some[0]) for some in wanted]},
+        )
         keys = tuple(dict.fromkeys(term.topology_key for term in near.required))
-        parts, joined = together.setdefault(keys, []), {*tasks, *wanted}
-        for part in [part for part in parts if not part.isdisjoint(joined)]:
+        parts = together.setdefault(keys, [])
+        for part in [part for part in parts if not part.tasks.isdisjoint(joined.tasks)]:
             parts.remove(part)
-            joined |= part
+            joined = _Joined(joined.tasks | part.tasks, joined.meanings | part.meanings)
         parts.append(joined)
     found = [
-        Linked(_part(need, keys, part), _is_mutual(part))
+        Linked(_part(need, keys, part.tasks), len(part.meanings) == 1)
         for keys, parts in together.items()
         for part in parts
-        if len(part) > 1
+        if len(part.tasks) > 1
     ]
     return sorted(found, key=lambda each: -len(each.tasks))
+
+
+class _Joined(NamedTuple):
+    tasks: set[TaskState]
+    meanings: set[frozenset[Meaning]]
+    """What the terms of the tasks select, by kind. All of them select all of them if it is one."""
 
 
 def disjoint(linked: Sequence[Linked]) -> Sequence[Linked]:
@@ -95,15 +106,11 @@ def disjoint(linked: Sequence[Linked]) -> Sequence[Linked]:
     return found
 
 
-def _is_mutual(part: set[TaskState]) -> bool:
-    terms = {frozenset(_meanings(task)) for task in part}
-    return len(terms) == 1 and all(_are_meant(_meanings(task), task) for task in part)
-
-
-def _meanings(task: TaskState) -> Sequence[Meaning]:
+def _meanings(task: TaskState) -> frozenset[Meaning]:
     """Return what the required affinity terms of a task select."""
     near, namespace = task.info.pod_affinity, task.info.namespace
-    return [] if near is None else [meaning_of(term, namespace) for term in near.required]
+    terms = () if near is None else near.required
+    return frozenset([meaning_of(term, namespace) for term in terms])
 
 
 def _part(need: Need, keys: tuple[str, ...], part: set[TaskState]) -> Need:
@@ -111,11 +118,11 @@ def _part(need: Need, keys: tuple[str, ...], part: set[TaskState]) -> Need:
     return evolve(need_of_tasks(need.job, tasks), group=need.group, stage=need.stage, near=keys)
 
 
-def _are_meant(meanings: Sequence[Meaning], task: TaskState) -> bool:
+def _are_meant(meanings: Collection[Meaning], task: TaskState) -> bool:
     return all(meaning.means(task.info) for meaning in meanings)
 
 
-def _is_promised(view: SessionView, meanings: Sequence[Meaning]) -> bool:
+def _is_promised(view: SessionView, meanings: Collection[Meaning]) -> bool:
     promised = (TaskStatus.PIPELINED, TaskStatus.CONDITIONAL)
     return any(
         task.status in promised and _are_meant(meanings, task)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
-from itertools import islice
+from itertools import chain, islice
 
 from attrs import frozen
 
@@ -229,9 +229,12 @@ class _Domains:
     ) -> Iterable[NodeSet] | Unfit | None:
         """Return sets for a need that asks for nothing, but has parts that must be together."""
         first = linked[0]
-        if len(first.tasks) == len(need.tasks) and (first.is_mutual or need.stage is None):
-            return self._sets(first.need, self._near_wanted(first.need.near, within), ())
-        return self._in_parts(need, within, linked)
+        if len(first.tasks) < len(need.tasks):
+            return self._in_parts(need, within, linked)
+        sets = self._sets(first.need, self._near_wanted(first.need.near, within), ())
+        if first.is_mutual or sets is None or isinstance(sets, Unfit):
+            return sets
+        return chain(sets, (within,))
 
     def _in_parts(self, need: Need, within: NodeSet, linked: Sequence[Linked]) -> Iterator[NodeSet]:
         """Yield the same nodes, in which parts that must be together get sets of their own."""
@@ -906,16 +909,18 @@ def _nearest(
     """
     if not home:
         return lambda _area: (0, 0)
-    there = {
-        area: sum(task.node is not None and task.node.slot in area.slots for task in home)
-        for area in domains
-    }
+    slots = [task.node.slot for task in home if task.node is not None]
+    there = {area: sum(map(area.slots.__contains__, slots)) for area in domains}
     first = max(domains, key=there.__getitem__, default=None)
-    around = () if first is None or not there[first] else tuple(first.path())
-    return lambda area: (
-        -there.get(area, 0),
-        -next((each.level for each in area.path() if each in around), -1),
-    )
+    around = set() if first is None or not there[first] else {*first.path()}
+
+    def key(area: Area) -> tuple[int, int]:
+        shared: Area | None = area
+        while shared is not None and shared not in around:
+            shared = shared.parent
+        return -there[area], -1 if shared is None else -shared.level
+
+    return key
 
 
 def _is_leaf(need: Need) -> bool:
