@@ -87,7 +87,7 @@ def need_in_sets(
     `stage`: the first in which it is to be tried.
     """
     need = need_of(session, job, left) if left and _may_offer(session, job) else None
-    return need if need is not None and offers_sets(session, need, stage) else None
+    return need if need is not None and _are_offered(session, need, stage) else None
 
 
 def _may_offer(session: Session, job: JobState) -> bool:
@@ -100,8 +100,10 @@ def _may_offer(session: Session, job: JobState) -> bool:
 
 def offers_sets(session: Session, need: Need, stage: Stage) -> bool:
     """Return whether plugins determine in which nodes a need is to be tried in a stage."""
-    if not _may_offer(session, need.job):
-        return False
+    return _may_offer(session, need.job) and _are_offered(session, need, stage)
+
+
+def _are_offered(session: Session, need: Need, stage: Stage) -> bool:
     asked = need.at(stage)
     sets = _sets_of(session, asked, whole_cluster(session))
     if sets is None:
@@ -489,8 +491,9 @@ def try_in_order(
     while waiting:
         task = waiting.popleft()
         if place(task):
-            waiting.extendleft(reversed(aside))
-            aside.clear()
+            if aside:
+                waiting.extendleft(reversed(aside))
+                aside.clear()
         elif task.must_be_near:
             aside.append(task)
         elif all_of_them:

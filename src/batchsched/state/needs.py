@@ -11,6 +11,7 @@ from collections import deque
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from enum import Enum
 from itertools import islice
+from operator import itemgetter
 
 from attrs import frozen
 
@@ -283,27 +284,25 @@ def _fewest(option: tuple[int, int, GroupState, dict[GroupState, int]]) -> tuple
 class Stage(Enum):
     """By when a need is to be placed: a plugin offers sets of nodes for each stage in turn."""
 
-    NOW = "now"
+    NOW = "now", (Fit.NOW,)
     """All of it can start now."""
-    LATER = "later"
+    LATER = "later", (Fit.NOW, Fit.LATER)
     """Once tasks that leave are gone."""
-    CONDITIONALLY = "conditionally"
+    CONDITIONALLY = "conditionally", (Fit.NOW, Fit.LATER, Fit.CONDITIONALLY)
     """Once backfill tasks are gone, too."""
-    EVICTING = "evicting"
+    EVICTING = "evicting", (Fit.NOW, Fit.LATER)
     """Once those are gone that the action may evict."""
-    EMPTY = "empty"
+    EMPTY = "empty", (Fit.NOW, Fit.LATER, Fit.CONDITIONALLY)
     """Once the tasks of all jobs are gone."""
 
-    @property
-    def ladder(self) -> tuple[Fit, ...]:
-        """How its tasks may fit, in order of preference."""
-        match self:
-            case Stage.NOW:
-                return (Fit.NOW,)
-            case Stage.LATER | Stage.EVICTING:
-                return (Fit.NOW, Fit.LATER)
-            case _:
-                return (Fit.NOW, Fit.LATER, Fit.CONDITIONALLY)
+    ladder: tuple[Fit, ...]
+    """How its tasks may fit, in order of preference."""
+
+    def __new__(cls, name: str, ladder: tuple[Fit, ...]) -> Stage:
+        """Make a stage."""
+        member = object.__new__(cls)
+        member._value_, member.ladder = name, ladder
+        return member
 
 
 _IS_HOME = frozenset(
@@ -312,6 +311,7 @@ _IS_HOME = frozenset(
     if status.occupies
     or status in (TaskStatus.PIPELINED, TaskStatus.CONDITIONAL, TaskStatus.RESERVED)
 )
+_counts_of_home = itemgetter(*sorted(status.index for status in _IS_HOME))
 
 
 @frozen(eq=False)
@@ -355,8 +355,7 @@ class Need:
 
         O(tasks).
         """
-        counts = self.job.counts
-        if self.near or not any(counts[status.index] for status in _IS_HOME):
+        if self.near or not any(_counts_of_home(self.job.counts)):
             return ()
         return [t for t in self._members() if t.node is not None and t.status in _IS_HOME]
 
