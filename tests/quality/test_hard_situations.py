@@ -31,7 +31,7 @@ from batchsched import (
     UnfitReason,
     WhyPending,
 )
-from batchsched.actions.eviction import make_room
+from batchsched.actions.eviction import remembered_search
 from batchsched.plugins import proportion
 from batchsched.testing import Cycle, configs, snapshots, with_devices
 
@@ -138,17 +138,17 @@ def noting_discards() -> Iterator[Tape]:
 def noting_spared() -> Iterator[Tape]:
     """Note how many victims turn out not to be needed."""
     tape = Tape()
-    plain = make_room.choose_units
+    plain = remembered_search.choose_units
 
     def choose_units(units: Any, node: Any, is_enough: Any) -> Any:
         chosen = plain(units, node, is_enough)
         # Units are taken in order: one before the last that is kept was taken, too.
-        kept = [unit[0] in (chosen or ()) for unit in units]
+        kept = [unit in (chosen or ()) for unit in units]
         last = len(kept) - 1 - kept[::-1].index(True) if True in kept else 0
         tape.noted.append(kept[:last].count(False))
         return chosen
 
-    with patch.object(make_room, "choose_units", choose_units):
+    with patch.object(remembered_search, "choose_units", choose_units):
         yield tape
 
 

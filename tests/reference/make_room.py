@@ -13,7 +13,15 @@ from tests.reference.session import Session
 from tests.reference.state import total_of
 from tests.reference.tiers import Victims
 
-__all__ = ["enough_victims", "evict_for", "make_room", "members", "running_on", "whole_jobs"]
+__all__ = [
+    "Unit",
+    "enough_victims",
+    "evict_for",
+    "make_room",
+    "members",
+    "running_on",
+    "whole_jobs",
+]
 
 UnitT = TypeVar("UnitT")
 
@@ -62,7 +70,7 @@ Unit = list[TaskInfo]
 """Tasks that are evicted together or not at all."""
 
 
-def make_room(
+def make_room(  # noqa: PLR0915 - they are its steps
     session: Session,
     action: str,
     task: TaskInfo,
@@ -73,11 +81,15 @@ def make_room(
     victims_of: Callable[[TaskInfo, list[TaskInfo], Callable[[TaskInfo], bool]], Victims],
     in_order: Callable[[Sequence[NodeInfo]], Sequence[NodeInfo]] | None = None,
     others_give_way: bool = False,
+    spares_important: bool = False,
+    note: Callable[[Sequence[Unit]], None] = lambda _: None,
 ) -> bool:
     """Evict what is needed for a task, and pipeline it to the node.
 
-    Single tasks are evicted on the first node where that is enough; only if there is none, whole
-    jobs too, broken ones last, on the node where the fewest tasks are evicted. Nodes that accept
+    Single tasks are evicted where that is enough on a node; else whole jobs too, broken ones last.
+    Of the nodes where it is enough, that one is taken whose most important victim is least
+    important (`spares_important`), then the first of single tasks, then that with the fewest. What
+    is taken is noted. Nodes that accept
     the task only after evictions come after feasible ones, but first of all if no eviction is
     needed there. With capacity, limits must allow the task, too; where they alone keep it out, the
     tasks on all nodes are candidates.
@@ -96,7 +108,7 @@ def make_room(
         """Return whether units may leave a node that accepts the task, and have it accept it."""
         return node in curable or session.accepts_without(task, node, members(units))
 
-    def chosen_on(node: NodeInfo, units: Sequence[Unit]) -> list[TaskInfo] | None:
+    def chosen_on(node: NodeInfo, units: Sequence[Unit]) -> list[Unit] | None:
         accounts = session.accounts(node)
 
         def is_enough(taken: Sequence[Unit]) -> bool:
@@ -114,8 +126,16 @@ def make_room(
                 and (capacity is None or capacity.allows(queue, [task], gone))
             )
 
-        taken = enough_victims(units, is_enough, partial(keeps, node))
-        return None if taken is None else members(taken)
+        return enough_victims(units, is_enough, partial(keeps, node))
+
+    def importance(units: Sequence[Unit]) -> tuple[float, ...]:
+        """Return how important the most important of those evicted is; nobody: below all."""
+        if not spares_important:
+            return ()
+        running = TaskStatus.RUNNING
+        evicted = [other for other in members(units) if session.state.status(other) is running]
+        ranks = [(session.job_of(other).priority, other.priority) for other in evicted]
+        return max(ranks, default=())
 
     def fits_as_it_is(node: NodeInfo) -> bool:
         return session.accounts(node).fits_later(request) and session.accepts_without(
@@ -152,7 +172,7 @@ def make_room(
             [unit for unit in (*victims.replicas, *whole) if keeps(node, [unit])],
         )
 
-    def search() -> tuple[NodeInfo, list[TaskInfo]] | None:
+    def search() -> tuple[NodeInfo, list[Unit]] | None:
         for node in curable:
             if chosen_on(node, []) is not None:
                 return node, []
@@ -161,26 +181,26 @@ def make_room(
             chosen = chosen_on(node, way) if way else None
             if chosen is not None:
                 return node, chosen
-        units = [(node, way_on(node), *units_on(node)) for node in (*feasible, *curable)]
-        for node, way, alone, _ in units:
-            chosen = chosen_on(node, [*way, *alone]) if alone else None
+        found: list[tuple[tuple[tuple[float, ...], bool, int], NodeInfo, list[Unit]]] = []
+        for node in (*feasible, *curable):
+            way, (alone, whole) = way_on(node), units_on(node)
+            is_whole, chosen = False, chosen_on(node, [*way, *alone]) if alone else None
+            if chosen is None and whole:
+                is_whole, chosen = True, chosen_on(node, [*way, *alone, *whole])
             if chosen is not None:
-                return node, chosen
-        found: list[tuple[NodeInfo, list[TaskInfo]]] = []
-        for node, way, alone, whole in units:
-            chosen = chosen_on(node, [*way, *alone, *whole]) if whole else None
-            if chosen is not None:
-                found.append((node, chosen))
-        # the first of equals
-        return min(found, key=lambda choice: session.evictions_of(choice[1]), default=None)
+                cost = session.evictions_of(members(chosen)) if is_whole else 0
+                found.append(((importance(chosen), is_whole, cost), node, chosen))
+        _, *best = min(found, key=lambda each: each[0], default=(None,))  # the first of equals
+        return (best[0], best[1]) if best else None
 
     found = search()
     if found is None:
         return False
-    node, evicted = found
-    if not session.may_take_task(task, evicted):
+    node, units = found
+    if not session.may_take_task(task, members(units)):
         return False
-    evict_for(session, action, task, evicted, node)
+    note(units)
+    evict_for(session, action, task, members(units), node)
     return True
 
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from functools import partial
 
-from batchsched import JobInfo, Queue, TaskInfo
+from attrs import Factory, define
+
+from batchsched import JobInfo, Queue, TaskInfo, TaskStatus
 from tests.reference.choose import (
     by_score,
     is_searched,
@@ -13,8 +15,9 @@ from tests.reference.choose import (
 )
 from tests.reference.group_turns import group_turn
 from tests.reference.groups import has_groups
-from tests.reference.make_room import make_room
+from tests.reference.make_room import Unit, make_room
 from tests.reference.session import Session
+from tests.reference.state import Saved
 from tests.reference.unblock import unblock
 from tests.reference.waiting import Waiting
 
@@ -55,14 +58,10 @@ def _between_jobs(
 
 def _turn(session: Session, queue: Queue, job: JobInfo, tasks: list[TaskInfo]) -> bool:
     """Give a job its turn; return whether it gets another turn."""
+    turn = _Turn(session, queue, job, session.state.save())
     if has_groups(job):
         return group_turn(
-            session,
-            job,
-            tasks,
-            lambda task: _take_a_place(session, queue, task),
-            lambda: session.tiers.job_pipelined(job),
-            is_accepted=is_searched,
+            session, job, tasks, turn.take_a_place, turn.finish, is_accepted=is_searched
         )
     placed: list[TaskInfo] = []
 
@@ -70,7 +69,7 @@ def _turn(session: Session, queue: Queue, job: JobInfo, tasks: list[TaskInfo]) -
         waiting = Waiting(session, tasks, partial(is_searched, session))
         while tasks:
             task = tasks.pop(0)
-            if _take_a_place(session, queue, task):
+            if turn.take_a_place(task):
                 placed.append(task)
                 waiting.try_again()
             else:
@@ -78,30 +77,91 @@ def _turn(session: Session, queue: Queue, job: JobInfo, tasks: list[TaskInfo]) -
                 waiting.set_aside(task)
             if session.tiers.job_pipelined(job):
                 break
-        return session.tiers.job_pipelined(job)
+        return turn.finish()
 
     return session.statement(job, attempt) and bool(placed)
 
 
-def _take_a_place(session: Session, queue: Queue, task: TaskInfo) -> bool:
-    searched = searched_nodes(session, task)
-    may_use_idle = not session.tiers.overused(queue)
-    if may_use_idle and place_without_evicting(session, task, searched):
+@define
+class _Turn:
+    """The turn of a job in phase 1."""
+
+    session: Session
+    queue: Queue
+    job: JobInfo
+    at_beginning: Saved
+    taken: list[tuple[Unit, TaskInfo]] = Factory(list[tuple[Unit, TaskInfo]])
+    """The units that were taken, and for which tasks."""
+    swaps: bool = False
+    """Whether the queue was overused: then a task takes the place of others, and no more."""
+
+    def take_a_place(self, task: TaskInfo) -> bool:
+        """Place a task, evicting others if necessary; return whether it was placed."""
+        session, job = self.session, self.job
+        if not self._has_taken():
+            self.taken.clear()  # all was undone
+        searched = searched_nodes(session, task)
+        may_use_idle = not session.tiers.overused(self.queue)
+        self.swaps = self.swaps or not may_use_idle
+        if may_use_idle and place_without_evicting(session, task, searched):
+            return True
+        return make_room(
+            session,
+            "preempt",
+            task,
+            searched,
+            may_use_idle=may_use_idle,
+            is_candidate=lambda other: (
+                session.job_of(other) is not job and session.job_of(other).queue == self.queue.name
+            ),
+            victims_of=session.tiers.preemptable,
+            in_order=partial(by_score, session, task),
+            others_give_way=True,
+            spares_important=session.tiers.knows_priority,
+            note=lambda units: self.taken.extend((unit, task) for unit in units),
+        )
+
+    def _has_taken(self) -> bool:
+        now, before = self.session.state, self.at_beginning
+        return (len(now.evictions), len(now.taken_back), len(now.given_up)) != (
+            *(len(before.evictions), len(before.taken_back), len(before.given_up)),
+        )
+
+    def finish(self) -> bool:
+        """Spare what the job can do without; return whether it will be able to start."""
+        session, state = self.session, self.session.state
+        if not session.tiers.job_pipelined(self.job):
+            return False
+        if self.swaps or not self._has_taken() or len({task.uid for _, task in self.taken}) < 2:
+            return True
+        placed = [
+            task
+            for task in session.tiers.tasks_in_order(self.job.tasks)
+            if state.places[task.uid] != self.at_beginning.places[task.uid]
+        ]
+        best = state.save()
+        for one in reversed(list(self.taken)):
+            others = [other for other in self.taken if other is not one]
+            runs = any(victim.status is TaskStatus.RUNNING for victim in one[0])
+            if runs and self._is_enough(placed, others):
+                self.taken, best = others, state.save()
+        state.restore(best)
         return True
-    job = session.job_of(task)
-    return make_room(
-        session,
-        "preempt",
-        task,
-        searched,
-        may_use_idle=may_use_idle,
-        is_candidate=lambda other: (
-            session.job_of(other) is not job and session.job_of(other).queue == queue.name
-        ),
-        victims_of=session.tiers.preemptable,
-        in_order=partial(by_score, session, task),
-        others_give_way=True,
-    )
+
+    def _is_enough(self, placed: list[TaskInfo], taken: list[tuple[Unit, TaskInfo]]) -> bool:
+        """Evict units from the state at the beginning; return whether the tasks find places."""
+        session, gone = self.session, set[str]()
+        session.state.restore(self.at_beginning)
+        for unit, task in taken:
+            for victim in unit:
+                if victim.uid not in gone:
+                    gone.add(victim.uid)
+                    session.evict(victim, "preempt", task)
+        return (
+            all(place_without_evicting(session, t, searched_nodes(session, t)) for t in placed)
+            and session.tiers.job_pipelined(self.job)
+            and session.promises_hold(self.at_beginning)
+        )
 
 
 def _within_jobs(session: Session, jobs: list[JobInfo], found: dict[str, list[TaskInfo]]) -> None:
@@ -129,5 +189,5 @@ def _swap(session: Session, task: TaskInfo) -> bool:
         is_candidate=lambda other: session.job_of(other) is job,
         victims_of=session.tiers.preemptable,
         in_order=partial(by_score, session, task),
-        others_give_way=True,
+        spares_important=session.tiers.knows_priority,
     )

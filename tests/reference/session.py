@@ -330,16 +330,12 @@ class Session:
         ):
             return []
         own = {task.uid for task in job.tasks}
-        has_evicted = any(one.for_task_uid in own for one in self.state.evictions)
-
-        def is_free(task: TaskInfo) -> bool:
-            status = self.state.status(task)
-            if status is TaskStatus.PIPELINED:
-                is_old = task.status is status and task.node_name == self.state.node_name(task)
-                return is_old or not has_evicted
-            return status is TaskStatus.ALLOCATED
-
-        return self.tiers.victims_in_order(task for task in job.tasks if is_free(task))
+        if any(one.for_task_uid in own for one in self.state.evictions):
+            return []
+        given = (TaskStatus.PIPELINED, TaskStatus.ALLOCATED)
+        return self.tiers.victims_in_order(
+            task for task in job.tasks if self.state.status(task) in given
+        )
 
     def evictions_of(self, tasks: Iterable[TaskInfo]) -> int:
         """Return how many of some tasks have to be evicted; what does not run costs nothing."""
@@ -372,7 +368,13 @@ class Session:
         True: it is committed, and the job's tasks are bound if it is ready. False:
         it is discarded, and the session is exactly as before.
         """
-        stood = [task for task in self._claimed if self._holds(task)]
+        promised = [
+            task
+            for job in self.jobs
+            for task in job.tasks
+            if self.state.status(task) is TaskStatus.PIPELINED
+        ]
+        stood = [task for task in (*self._claimed, *promised) if self._holds(task)]
         saved = self.state.save()
         succeeds = attempt()
         evictions = len(self.state.evictions)

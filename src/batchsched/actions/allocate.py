@@ -12,7 +12,7 @@ from batchsched.actions.placing import LADDER, first_node_to_reserve, place, sta
 from batchsched.model.cluster import TaskStatus
 from batchsched.plugin.arguments import Arguments
 from batchsched.plugin.candidates import SecondTry
-from batchsched.session.attempts import Attempts, Goal, Keeps
+from batchsched.session.attempts import Attempts, Goal, Keeps, retries_largest_first
 from batchsched.session.candidates import Place, may_go_anywhere
 from batchsched.session.limits import may_take, need_of
 from batchsched.session.session import Session, Statement
@@ -59,7 +59,7 @@ class AllocateAction:
             discard_unready=unready == "discard",
             evict_backfill=arguments.boolean("evictBackfill", default=False),
             starvation_threshold=threshold if is_given else None,
-            retry_largest_first=arguments.choice("retry", retries, default="none") != "none",
+            retry_largest_first=retries_largest_first(arguments, retries),
         )
 
     def execute(self, session: Session, /) -> None:
@@ -88,7 +88,6 @@ class AllocateAction:
                 holds
                 or reserves
                 or self.evict_backfill
-                or self.retry_largest_first
                 or session.plans.guard is not None
                 or session.plugins.second_try
             ),

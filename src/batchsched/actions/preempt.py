@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from math import inf
+
 from attrs import frozen
 
 from batchsched.actions.eviction.make_room import (
@@ -9,16 +12,24 @@ from batchsched.actions.eviction.make_room import (
     EvictionRules,
     make_room,
 )
+from batchsched.actions.eviction.sparing import spare_units
 from batchsched.actions.eviction.unblock import unblock
 from batchsched.actions.placing import NOW_OR_LATER, place
 from batchsched.model.cluster import TaskStatus
 from batchsched.plugin.arguments import Arguments
 from batchsched.plugin.candidates import NodeSet
 from batchsched.session.alike import AlikeJobs
-from batchsched.session.attempts import Attempts, Goal, tasks_needed
+from batchsched.session.attempts import (
+    Attempts,
+    Goal,
+    SetRank,
+    retries_largest_first,
+    tasks_needed,
+)
 from batchsched.session.candidates import sets_to_evict_in
 from batchsched.session.limits import may_claim
-from batchsched.session.session import Session, Statement
+from batchsched.session.outlook import promises_stand
+from batchsched.session.session import Session, Statement, TakenUnit
 from batchsched.session.turns import Turn, Turns, has_task_to_place
 from batchsched.session.victims import EvictionScope
 from batchsched.state.needs import Stage
@@ -31,6 +42,11 @@ class PreemptAction:
 
     rules: EvictionRules = DEFAULT_RULES
     """Limits on evictions that hold whatever plugins say."""
+    retry_largest_first: bool = False
+    """Whether a turn that fails is made once more, with the largest tasks first.
+
+    By default, only in configurations that name no tiers.
+    """
     unblock: bool = False
     """Whether broken jobs may evict other broken ones, which do no work; see `unblock`.
 
@@ -39,9 +55,10 @@ class PreemptAction:
 
     @classmethod
     def from_arguments(cls, arguments: Arguments) -> PreemptAction:
-        """Read ``maxEvictions``, ``minRuntime``, ``curable`` and ``unblock``."""
+        """Read ``maxEvictions``, ``minRuntime``, ``curable``, ``retry`` and ``unblock``."""
         return cls(
             rules=EvictionRules.from_arguments(arguments),
+            retry_largest_first=retries_largest_first(arguments),
             unblock=arguments.boolean("unblock", default=arguments.has_default_tiers),
         )
 
@@ -54,6 +71,7 @@ class PreemptAction:
         """Go through the queues that have tasks to place, in queue order."""
         waiting = filter(has_task_to_place, session.jobs_having(TaskStatus.PENDING))
         turns = Turns(session, sorted(waiting, key=session.plugins.job_order_key), alike=True)
+        judges = session.plugins.judges[EvictionScope.OTHER_JOBS.point]
         attempts = Attempts(
             session=session,
             is_enough=session.plugins.job_pipelined,
@@ -62,6 +80,8 @@ class PreemptAction:
             stages=(Stage.LATER, Stage.EVICTING),
             evicts=EvictionScope.OTHER_JOBS,
             cures=self.rules.curable,
+            retries_largest_first=self.retry_largest_first,
+            rank_sets=_cost_of_set if judges.by_priority else None,
         )
         for queue, of_queue in turns.by_queue():
             for turn in of_queue:
@@ -78,9 +98,12 @@ class PreemptAction:
         """Place what a job needs next, evicting other jobs; return whether anything was placed."""
         if not may_claim(session, turn.job):
             return False
+        swaps = False  # where the queue is overused, what comes takes the place of what goes
 
         def place_one(statement: Statement, task: TaskState, stage: Stage | None) -> bool:
+            nonlocal swaps
             may_use_idle = not session.passes_over(turn.queue)
+            swaps = swaps or not may_use_idle
             if may_use_idle and place(session, statement, task, NOW_OR_LATER, looks_ahead=True):
                 return True
             scope = EvictionScope.OTHER_JOBS
@@ -88,8 +111,20 @@ class PreemptAction:
             return evicts and self._evict_for(session, statement, task, scope, may_use_idle)
 
         def keeps(statement: Statement, goal: Goal) -> bool:
-            is_enough = goal.is_complete and session.plugins.job_pipelined(turn.job)
-            return is_enough and self.rules.allow(session, statement)
+            if not (goal.is_complete and session.plugins.job_pipelined(turn.job)):
+                return False
+            if not swaps:
+                spare_units(
+                    session,
+                    statement,
+                    goal.placed,
+                    may_be_dropped=_has_running,
+                    is_enough=lambda: (
+                        session.plugins.job_pipelined(turn.job)
+                        and promises_stand(session, statement)
+                    ),
+                )
+            return self.rules.allow(session, statement)
 
         goal = attempts.serve(turn, place_one, keeps)
         return goal is not None and goal.is_kept and bool(goal.placed)
@@ -131,3 +166,15 @@ class PreemptAction:
         return make_room(
             session, statement, task, scope=scope, may_use_idle=may_use_idle, rules=self.rules
         )
+
+
+def _has_running(unit: TakenUnit, _others: Sequence[TakenUnit]) -> bool:
+    """Return whether a task of a unit runs: what does not costs nothing."""
+    return any(task.info.status is TaskStatus.RUNNING for task in unit.victims)
+
+
+def _cost_of_set(statement: Statement) -> SetRank:
+    """Rank what is evicted in a set: the most important victim, then how many there are."""
+    evicted = [task for task in statement.left_by() if task.status is TaskStatus.RELEASING]
+    ranks = [(task.job.info.priority, task.info.priority) for task in evicted if task.job]
+    return SetRank((max(ranks, default=(-inf, -inf)), len(evicted)), is_least=not evicted)

@@ -20,8 +20,8 @@ from batchsched.actions.placing import NOW_OR_LATER, place
 from batchsched.model.cluster import TaskStatus
 from batchsched.model.reasons import Unfit
 from batchsched.plugin.arguments import Arguments
-from batchsched.plugin.extension_points import Claim
-from batchsched.session.attempts import Attempts, Goal
+from batchsched.plugin.extension_points import Claim, ClaimStage
+from batchsched.session.attempts import Attempts, Goal, SetRank, retries_largest_first
 from batchsched.session.limits import may_claim, record_claim_refusal
 from batchsched.session.session import Session, Statement, TakenUnit
 from batchsched.session.turns import Turn, Turns, has_task_to_place, tasks_to_place
@@ -36,6 +36,11 @@ class ReclaimAction:
 
     rules: EvictionRules = DEFAULT_RULES
     """Limits on evictions that hold whatever plugins say."""
+    retry_largest_first: bool = False
+    """Whether a turn that fails is made once more, with the largest tasks first.
+
+    By default, only in configurations that name no tiers.
+    """
     without_shares: bool = False
     """Whether it is intended that no plugin computes the shares of queues.
 
@@ -44,9 +49,10 @@ class ReclaimAction:
 
     @classmethod
     def from_arguments(cls, arguments: Arguments) -> ReclaimAction:
-        """Read ``maxEvictions``, ``minRuntime``, ``curable`` and ``withoutShares``."""
+        """Read ``maxEvictions``, ``minRuntime``, ``curable``, ``retry`` and ``withoutShares``."""
         return cls(
             rules=EvictionRules.from_arguments(arguments),
+            retry_largest_first=retries_largest_first(arguments),
             without_shares=arguments.boolean("withoutShares", default=False),
         )
 
@@ -67,6 +73,7 @@ class ReclaimAction:
         else:
             closed = session.passes_over
             turns = Turns(session, waiting, by_need=False, closed=closed, alike=True)
+        by_priority = session.plugins.judges[EvictionScope.OTHER_JOBS.point].by_priority
         attempts = Attempts(
             session=session,
             is_enough=partial(_is_enough, session),
@@ -75,6 +82,8 @@ class ReclaimAction:
             stages=(Stage.LATER, Stage.EVICTING),
             evicts=EvictionScope.OTHER_QUEUES,
             cures=self.rules.curable,
+            retries_largest_first=self.retry_largest_first,
+            rank_sets=_stage_of_set if session.plugins.has_claims and by_priority else None,
         )
         for turn in turns:
             if self._serve(session, attempts, turn):
@@ -198,3 +207,9 @@ def _is_enough(session: Session, job: JobState) -> bool:
         return True
     assert job.queue is not None
     return not plugins.has_claims and job.groups is None and plugins.overused(job.queue)
+
+
+def _stage_of_set(statement: Statement) -> SetRank:
+    """Rank what is taken in a set: by the last stage of claims that was needed."""
+    stage = max((unit.stage for unit in statement.units), default=0)
+    return SetRank(((), stage), is_least=stage <= ClaimStage.SURPLUS_BEYOND_SHARE)

@@ -26,10 +26,12 @@ from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from functools import partial
 from itertools import groupby
+from typing import NamedTuple
 
 from attrs import define, field
 
 from batchsched.model.cluster import TaskStatus
+from batchsched.plugin.arguments import Arguments
 from batchsched.session.candidates import (
     Place,
     Trial,
@@ -64,8 +66,26 @@ from batchsched.state.vectors import dominant_share
 Keeps = Callable[["Statement", "Goal"], bool]
 """Returns whether what was placed for a goal is to be committed."""
 
+
+class SetRank(NamedTuple):
+    """What it costs to place a need in a set of nodes."""
+
+    cost: tuple[tuple[float, ...], int]
+    """The smallest is the best."""
+    is_least: bool
+    """Whether nothing can cost less."""
+
+
 Reserve = Callable[[TaskState], bool]
 """Reserves a node for a task; returns whether there was one."""
+
+
+def retries_largest_first(
+    arguments: Arguments, choices: Sequence[str] = ("none", "largest-first")
+) -> bool:
+    """Read ``retry``: by default ``largest-first`` in configurations that name no tiers."""
+    default = choices[-1] if arguments.has_default_tiers else "none"
+    return arguments.choice("retry", choices, default=default) != "none"
 
 
 def tasks_needed(
@@ -325,6 +345,8 @@ class Attempts:
     """Whom the action may evict for what is tried; None: nobody."""
     cures: bool = False
     """Whether it evicts also on nodes that accept what is tried only once others have left."""
+    rank_sets: Callable[[Statement], SetRank] | None = None
+    """Ranks what was evicted in a set; the first of the best is kept. None: the first is."""
     depends_on_nodes_alone: bool = False
     """Whether an attempt of a job comes out the same as long as the job and the nodes are."""
 
@@ -408,7 +430,10 @@ class Attempts:
             count_beside(session, need.tasks[0], self.evicts, cures=self.cures)
         again = partial(self._place_again, job) if self.undoes else None
         was_tried = False
+        best: tuple[SetRank, Trial] | None = None
         for trial in self._trials(turn, need, place):
+            if best is not None and (trial.nodes is everywhere or trial.need is not best[1].need):
+                break  # only sets for the same tasks in the same stage are compared
             if trial.nodes is everywhere:
                 found = None
                 if not was_tried:
@@ -419,15 +444,16 @@ class Attempts:
                 turn.take_up_again()
                 if not (self.undoes and second_try(session, need)):
                     continue
-            goal, left = Goal(self, job, TasksInOrder()), turn.left
-            with session.statement(is_trial=True, within=trial.nodes) as statement:
-                if try_in(session, statement, trial, place, again):
-                    goal.placed = list(trial.need.tasks)
-                    if keeps(statement, goal):
-                        statement.commit()
-                        goal.is_kept = True
-                        left.take_out(trial.need.tasks)
-                        return goal
+            goal = Goal(self, job, TasksInOrder())
+            rank = self._try_set(turn, goal, trial, place, keeps, again, best=best)
+            if goal.is_kept:
+                return goal
+            if rank is not None:
+                best = rank, trial
+        if best is not None:
+            goal = Goal(self, job, TasksInOrder())
+            self._try_set(turn, goal, best[1], place, keeps, again, best=None, is_chosen=True)
+            return goal
         if (self.holds_part or self.reserve is not None) and not session.plugins.job_ready(job):
             goal = self._serve_in_part(turn, need, place, keeps) or goal
         if goal is None or not goal.is_kept:
@@ -435,6 +461,40 @@ class Attempts:
         if goal is None and not was_tried:
             self._remember_no_set(job, need, tuple(turn.left))
         return goal
+
+    def _try_set(
+        self,
+        turn: Turn,
+        goal: Goal,
+        trial: Trial,
+        place: Place,
+        keeps: Keeps,
+        again: Callable[[Statement, Sequence[TaskState], Stage], bool] | None,
+        *,
+        best: tuple[SetRank, Trial] | None,
+        is_chosen: bool = False,
+    ) -> SetRank | None:
+        """Try a need in a set; return what it costs if that is less than the best so far.
+
+        It is kept at once if it was chosen, if sets are not ranked, or if nothing can cost less.
+        """
+        left = turn.left
+        with self.session.statement(is_trial=True, within=trial.nodes) as statement:
+            if not try_in(self.session, statement, trial, place, again):
+                return None
+            goal.placed = list(trial.need.tasks)
+            if not keeps(statement, goal):
+                return None
+            if self.rank_sets is not None and not is_chosen:
+                rank = self.rank_sets(statement)
+                if best is not None and best[0].cost <= rank.cost:
+                    return None
+                if not rank.is_least:
+                    return rank
+            statement.commit()
+            goal.is_kept = True
+            left.take_out(trial.need.tasks)
+        return None
 
     def _trials(self, turn: Turn, need: Need, place: Place) -> Iterator[Trial]:
         """Yield the sets in which a need is tried, then those for what is needed in its place."""
@@ -566,11 +626,12 @@ class Attempts:
     def _goals_in_order(self, job: JobState, left: TasksInOrder) -> Iterator[Goal]:
         """Yield all tasks in task order; then, if they were rolled back, the largest first."""
         remembers = self._failed_turns is not None
-        again = self._largest_first(left) if self.retries_largest_first else []
-        to_place = list(left) if remembers or again else []
+        to_place = list(left) if remembers or self.retries_largest_first else []
         goal = Goal(self, job, left)
         yield goal
-        if remembers and not (goal.is_kept and goal.placed):
+        retries = self.retries_largest_first and not goal.is_kept
+        again = self._largest_first(to_place) if retries else []
+        if remembers and not again and not (goal.is_kept and goal.placed):
             slots = {node.slot for node in goal.nodes if node is not None}
             self._remember(job, to_place, goal.placed, goal.failed, slots)
         if again and not goal.is_kept:
@@ -619,6 +680,8 @@ class Attempts:
     def _largest_first(self, tasks: Iterable[TaskState]) -> list[TaskState]:
         """Sort by decreasing dominant share; return [] if the tasks are in that order already."""
         in_order = list(tasks)
+        if all(task.init_resreq == in_order[0].init_resreq for task in in_order):
+            return []
         cluster = self.session.ledger.cluster[: self.session.ledger.dimensions.in_cluster]
         by_size = sorted(in_order, key=lambda task: -dominant_share(task.init_resreq, cluster))
         return by_size if by_size != in_order else []

@@ -215,14 +215,20 @@ def refusal_ahead(session: Session, task: TaskState) -> Unfit | None:
 def promises_stand(session: Session, statement: Statement) -> bool:
     """Return whether nodes will accept what a statement that makes tasks leave has placed.
 
-    And what others had to leave for before in this cycle, as far as they do without the statement.
-    O(these tasks), where it can make a difference to them.
+    And each task that was promised a place before, or for which others had to leave before in this
+    cycle, as far as they do without the statement. O(these tasks), where it can make a difference
+    to them.
     """
-    if not all(_stands(session, task) for task in statement.placed()):
+    placed = statement.placed()
+    if not all(_stands(session, task) for task in placed):
         return False
-    earlier = session.claimed
-    earlier[:] = [task for task in earlier if looks_ahead(session, task)]
-    broken = [task for task in earlier if not _stands(session, task)]
+    session.claimed[:] = [task for task in session.claimed if looks_ahead(session, task)]
+    jobs = session.jobs_having(TaskStatus.PIPELINED)
+    promised = [task for job in jobs for task in job.having(TaskStatus.PIPELINED)]
+    earlier = {task.uid: task for task in (*session.claimed, *promised)}
+    for task in placed:
+        earlier.pop(task.uid, None)
+    broken = [task for task in earlier.values() if not _stands(session, task)]
     if not broken:
         return True
     with _moved(session, statement.moves_back()):

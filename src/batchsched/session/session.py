@@ -484,6 +484,8 @@ class TakenUnit:
     """The task for which they were found."""
     unit: EvictionUnit | None = None
     """What they are to a claim, if one takes them."""
+    stage: int = 0
+    """At which stage a claim takes them; the later, the more it takes from others."""
 
 
 class Statement:

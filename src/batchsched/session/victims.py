@@ -136,9 +136,9 @@ def giving_way(
 ) -> list[list[TaskState]]:
     """Return what jobs give up for a claimant of their queue and of a higher priority.
 
-    That is what they were promised in earlier cycles, or in this one without an eviction for them,
-    and what they are Allocated and not bound: nothing that runs. It goes as a whole for each job,
-    the least important job first.
+    That is what they are promised, and what they are Allocated and not bound: nothing that runs. A
+    job for which a task was evicted in this cycle gives nothing up, or that would be in vain. It
+    goes as a whole for each job, the least important job first.
 
     Args:
         claimant: the task.
@@ -160,20 +160,12 @@ def giving_way(
     below.sort(key=lambda job: job.info.priority)
     given: list[list[TaskState]] = []
     for job in below:
-        has_evicted = any(task.uid in evicted_for for task in job.tasks)
-        unit = [
-            task
-            for task in (*job.having(TaskStatus.PIPELINED), *job.having(TaskStatus.ALLOCATED))
-            if task.status is TaskStatus.ALLOCATED or not has_evicted or _is_old_promise(task)
-        ]
+        if any(task.uid in evicted_for for task in job.tasks):
+            continue
+        unit = [*job.having(TaskStatus.PIPELINED), *job.having(TaskStatus.ALLOCATED)]
         if unit:
             given.append(unit)
     return given
-
-
-def _is_old_promise(task: TaskState) -> bool:
-    info, node = task.info, task.node
-    return info.status is TaskStatus.PIPELINED and node is not None and info.node_name == node.name
 
 
 class EvictionScope(Enum):

@@ -118,14 +118,17 @@ def test_making_room_says_whether_it_was_made_and_goes_from_node_to_node() -> No
 IMPORTANT = job("b", "2C0G", priority=9)
 
 
-def test_surplus_goes_before_any_whole_job_on_whichever_node() -> None:
+@pytest.mark.parametrize(("priority", "gone"), [(0, ["two-2"]), (5, ["one-1"])])
+def test_surplus_goes_before_any_whole_job_that_is_as_important_on_whichever_node(
+    priority: int, gone: list[str]
+) -> None:
     session = whole(
         job("one", "2C0G@n1"),
-        job("two", "2C0G@n2", "2C0G@n2", minimum=1, priority=5),
+        job("two", "2C0G@n2", "2C0G@n2", minimum=1, priority=priority),
         IMPORTANT,
         nodes=["2C0G", "4C0G"],
     )
-    assert made_for(session, "b-1", EvictionScope.OTHER_JOBS) == ["two-2"]
+    assert made_for(session, "b-1", EvictionScope.OTHER_JOBS) == gone
 
 
 def test_the_fewest_tasks_go_and_the_first_node_wins_among_equals() -> None:

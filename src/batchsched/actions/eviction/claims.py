@@ -18,7 +18,14 @@ from itertools import chain
 
 from attrs import define, evolve, field
 
-from batchsched.actions.eviction.make_room import NodeSearch, Opening, lost_nodes
+from batchsched.actions.eviction.searching import (
+    NodeSearch,
+    Opening,
+    held_by_importance,
+    importance_among,
+    importances_in,
+    lost_nodes,
+)
 from batchsched.actions.eviction.sparing import spare_units
 from batchsched.actions.placing import take_room
 from batchsched.model.resources import EPSILON
@@ -29,10 +36,10 @@ from batchsched.session.outlook import (
     curable_nodes,
 )
 from batchsched.session.session import Session, Statement, TakenUnit
-from batchsched.session.victims import WhyNot
+from batchsched.session.victims import EvictionScope, WhyNot
 from batchsched.state.memory import DependsOn, forget, reopening
 from batchsched.state.needs import Need, need_of_task
-from batchsched.state.records import NodeState, TaskState
+from batchsched.state.records import NodeState, QueueState, TaskState
 from batchsched.state.shortcuts import Shortcut
 from batchsched.state.units import EvictionUnit
 from batchsched.state.vectors import Vector, total_of
@@ -71,9 +78,9 @@ class ClaimTurn:
         found = _find_opening(search, curable=self.curable)
         if found is None:
             return False
-        units, opening = found
+        units, opening, stage = found
         of_claim = zip(opening.taken_for(task), units, strict=True)
-        taken = [evolve(each, unit=unit) for each, unit in of_claim]
+        taken = [evolve(each, unit=unit, stage=stage) for each, unit in of_claim]
         take_room(self.session, self.statement, task, opening.node, taken)
         return True
 
@@ -100,7 +107,7 @@ class ClaimTurn:
         )
 
 
-_Found = tuple[Sequence[EvictionUnit], Opening]
+_Found = tuple[Sequence[EvictionUnit], Opening, int]
 
 
 def _find_opening(search: ClaimSearch, *, curable: bool) -> _Found | None:
@@ -109,7 +116,7 @@ def _find_opening(search: ClaimSearch, *, curable: bool) -> _Found | None:
     refusing = search.of_set(curable_nodes(session, task)) if curable else []
     for node in refusing:
         if not NodeShortage(search, node, is_refused=True)(()):
-            return (), Opening(node, ())  # enough is leaving already
+            return (), Opening(node, ()), 0  # enough is leaving already
     for spares in (True, False) if session.plugins.spares_first else (False,):
         search.spares = spares
         found = _find_on(search, refusing)
@@ -122,26 +129,44 @@ def _find_on(search: ClaimSearch, refusing: Sequence[NodeState]) -> _Found | Non
     """Search the nodes that accept the task as they are, and those that may once others leave."""
     session, claim = search.session, search.claim
     refused = {node.slot for node in refusing}
-    search.cheaper = None
+    search.least = None
     claim.begin()
     for stage in ClaimStage:
         feasible = search.feasible() if search.is_plain else nodes_with_loans(search, stage)
-        fewest: _Found | None = None
+        best: _Found | None = None
         for node in chain(feasible, refusing):
+            if not search.may_be_better_on(node):
+                continue
             short = NodeShortage(search, node, is_refused=node.slot in refused)
             taken = claim.victims(node, stage, short)
             if not taken:
                 continue
             units = _spared(search, taken, short)
             opening = Opening(node, [session.in_victim_order(unit.victims) for unit in units])
-            if fewest is None or opening.cost < fewest[1].cost:
-                fewest = units, opening
-                search.cheaper = opening.cheaper_on(session)
-                if stage is ClaimStage.SURPLUS_BEYOND_SHARE or search.cheaper == set():
+            if best is None or _is_better(search, opening, best[1]):
+                best = units, opening, int(stage)
+                if stage is ClaimStage.SURPLUS_BEYOND_SHARE:
                     break
-        if fewest is not None:
-            return fewest
+                search.least = opening
+                if search.is_least():
+                    break
+        if best is not None:
+            return best
     return None
+
+
+def _is_better(search: ClaimSearch, opening: Opening, than: Opening) -> bool:
+    """Return whether an opening costs less than one found before.
+
+    Of those that cost equally much, all of the leaf queue of the first one: if the most important
+    victim is less important.
+    """
+    if opening.cost != than.cost or not search.by_importance:
+        return opening.cost < than.cost
+    queues = {victim.job.queue for victim in (*than.victims, *opening.victims) if victim.job}
+    if len(queues) > 1:
+        return False
+    return importance_among(opening.victims) < importance_among(than.victims)
 
 
 def _spared(
@@ -192,8 +217,10 @@ class ClaimSearch(NodeSearch):
     """Whether nothing is foreseen: each node is tried to the end."""
     asked: list[int] = field(init=False)
     """The dimensions that the task requests."""
-    cheaper: AbstractSet[int] | None = field(init=False, default=None)
-    """The slots of the nodes where room may cost less than what was found; None: of all."""
+    by_importance: bool = field(init=False)
+    """Whether it matters how important victims are."""
+    least: Opening | None = field(init=False, default=None)
+    """The best that was found, once any was."""
     _alone: Need = field(init=False)
     _limits: Collection[Lack] = field(init=False)
     """The limits that it exceeds now."""
@@ -203,10 +230,39 @@ class ClaimSearch(NodeSearch):
     def __attrs_post_init__(self) -> None:
         super().__attrs_post_init__()
         self.is_plain = Shortcut.ROOM in self.session.plain
+        point = EvictionScope.OTHER_JOBS.point
+        self.by_importance = self.session.plugins.judges[point].by_priority
         self.asked = [d for d, wanted in enumerate(self.task.init_resreq) if wanted >= EPSILON]
         self._alone = need_of_task(self.task)
         self._limits = self.claim.short_of_limits(self._alone)
         self._lost = lost_nodes(self.session)
+
+    def is_least(self) -> bool:
+        """Return whether nothing better than what was found can be found on any other node."""
+        least = self.least
+        if least is None or least.cost > 1:
+            return False
+        return not (least.cost and (self.session.bound_on or self._may_be_less_important(least)))
+
+    def may_be_better_on(self, node: NodeState) -> bool:
+        """Return False if no room on a node can be better than what was found elsewhere.
+
+        Where one task is evicted, it is only where binds are taken back, or where a less important
+        task of the same queue runs.
+        """
+        least = self.least
+        if least is None or self.is_plain or least.cost > 1 or node.slot in self.session.bound_on:
+            return True
+        if not (least.cost and self._may_be_less_important(least)):
+            return False
+        held = held_by_importance(self.session, _queue_of(least), node)
+        return bool(held) and held[0][0] < importance_among(least.victims)
+
+    def _may_be_less_important(self, opening: Opening) -> bool:
+        queue = _queue_of(opening)
+        if not self.by_importance or queue is None:
+            return False
+        return importances_in(self.session, queue)[0] < importance_among(opening.victims)
 
     def has_room(self) -> bool:
         """Return whether the task fits on a node although nobody is evicted."""
@@ -231,6 +287,11 @@ class ClaimSearch(NodeSearch):
     def _may_tighten(self, units: Iterable[EvictionUnit]) -> bool:
         nodes = (victim.node for unit in units for victim in unit.victims)
         return any(node is not None and node.slot in self._lost for node in nodes)
+
+
+def _queue_of(opening: Opening) -> QueueState | None:
+    """Return the queue of the first of the victims."""
+    return next((victim.job.queue for victim in opening.victims if victim.job), None)
 
 
 def victims_of(units: Iterable[EvictionUnit]) -> Collection[TaskState]:
@@ -359,7 +420,7 @@ def nodes_with_loans(search: ClaimSearch, stage: ClaimStage) -> Iterator[NodeSta
         return
     among = known.slots & {nodes[index].slot for index in there}
     for node in search.feasible(among):
-        if search.cheaper is not None and node.slot not in search.cheaper:
+        if not search.may_be_better_on(node):
             continue
         missing, slot = _missing(search, node), node.slot
         if _may_be_enough(missing, claim.may_take(node, stage)):

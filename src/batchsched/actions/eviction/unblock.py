@@ -13,7 +13,8 @@ from collections.abc import Sequence
 
 from attrs import define, frozen
 
-from batchsched.actions.eviction.make_room import Claimant, EvictionRules, SearchOn, find_opening
+from batchsched.actions.eviction.make_room import EvictionRules
+from batchsched.actions.eviction.searching import Claimant, SearchOn, find_opening
 from batchsched.actions.placing import NOW_OR_LATER, place, take_room
 from batchsched.model.cluster import TaskStatus
 from batchsched.session.attempts import Attempts, Goal

@@ -1,0 +1,397 @@
+"""What searches for tasks to evict have found out, so that later ones find the same sooner.
+
+Nothing here decides: without it, nodes would be visited in vain.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Sequence
+from collections.abc import Set as AbstractSet
+from functools import partial
+from itertools import islice
+
+from attrs import frozen
+
+from batchsched.actions.eviction.choosing import (
+    Unit,
+    choose_units,
+    fewest_by_halving,
+    fewest_units,
+    room_with,
+    units_in_order,
+)
+from batchsched.actions.eviction.searching import (
+    NOBODY,
+    Claimant,
+    Importance,
+    Opening,
+    SearchOn,
+)
+from batchsched.session.session import Session
+from batchsched.session.victims import (
+    EvictionScope,
+    Victims,
+)
+from batchsched.state.memory import DependsOn, Remembered, forget, reopening, running_slots
+from batchsched.state.records import NodeState, QueueState, TaskState
+from batchsched.state.vectors import Vector, fits, total_of
+
+MOST_AT_ONCE = 256
+"""The most nodes about which plugins are asked at once."""
+
+
+@frozen
+class _Unshielded:
+    """The tasks on a node that no plugin shields."""
+
+    tasks: Sequence[TaskState]
+    total: Vector
+    """What they hold together."""
+
+
+def slots_of_queue(session: Session, queue: QueueState) -> AbstractSet[int]:
+    """Return the slots of the nodes where jobs of a queue run. O(these nodes, and changes)."""
+
+    def look_again(slots: set[int], stale: set[int] | None) -> None:
+        assert stale is not None
+        for slot in stale:
+            has_any = session.running_on(session.slots[slot]).has_any_of(queue)
+            (slots.add if has_any else slots.discard)(slot)
+
+    def look() -> set[int]:
+        return set[int]().union(*map(running_slots, queue.jobs))
+
+    return session.remembered.recall(("slots of", queue), look, look_again, DependsOn.NODES)
+
+
+class RememberedSearch:
+    """The room that evictions can make on the nodes that accept a claimant; see `SearchOn`.
+
+    A node is left out of a search until something has changed there, if one of these was too
+    small:
+
+    - what it has if all tasks leave that plugins do not shield from the claimant, which holds until
+      more is charged to the jobs that run there (`batchsched.plugin.EvictionHints`). Plugins are
+      asked about many nodes at once, first about one, then about twice as many each time: most
+      searches end after a few nodes, but those that fail visit all;
+    - the victims themselves, for claimants that plugins cannot tell apart, which holds until what
+      is charged to a job there changes.
+    """
+
+    def __init__(self, claimant: Claimant) -> None:
+        session, task = claimant.session, claimant.task
+        job = task.job
+        assert job is not None
+        assert job.queue is not None
+        self._claimant = claimant
+        self._job = job
+        own = job.uid if claimant.scope is EvictionScope.SAME_JOB else None
+        reads_priority = claimant.judges.by_priority and (session.binds or claimant.ways)
+        above = job.info.priority if reads_priority else None
+        self._who = claimant.scope, job.queue.name, own, claimant.recent, above, claimant.spares
+        """Claimants of whom these are equal have the same candidates, but for their own jobs."""
+        self._key, self._kind = claimant.judges.claimant_key(task), session.placement.kind(task)
+        remembered = session.remembered
+        self._alike = remembered if self._key is not None else Remembered(session.log)
+        """What was found out for claimants that plugins cannot tell apart."""
+        self._same = self._alike if self._kind is not None else Remembered(session.log)
+        """What was found out for those of them that ask for the same."""
+        self._failures = self._same.recall("failures", set[Hashable], forget, DependsOn.EVERYTHING)
+        # What limits a job, such as its turn, may be no limit to another one of its queue.
+        is_alone = bool(running_slots(job)) or claimant.limit is not None
+        self._search = (
+            *(self._who, job.uid if is_alone else "", self._kind, self._key),
+            *(claimant.may_use_idle, claimant.curable, task.resreq),
+        )
+
+    def fails_again(self) -> bool:
+        """Return whether the same search has failed, and nothing has changed since."""
+        return self._search in self._failures
+
+    def remember_failure(self) -> None:
+        """Record that this search has failed."""
+        self._failures.add(self._search)
+
+    def _recall(self) -> None:
+        """Recall what searches for like claimants have found out about nodes."""
+        claimant, job = self._claimant, self._job
+        session, task, scope = claimant.session, claimant.task, claimant.scope
+        assert job.queue is not None
+        runs_on = running_slots(job)
+        self._own_nodes: AbstractSet[int] = frozenset()
+        """The nodes where claimants of other jobs have candidates that this one has not."""
+        if scope in (EvictionScope.OTHER_JOBS, EvictionScope.ANY_OTHER_JOB):
+            self._own_nodes = runs_on
+        large_enough: AbstractSet[int] = session.state.node_room.large_enough(task.init_resreq)
+        if scope is EvictionScope.SAME_JOB:
+            large_enough = large_enough & runs_on
+        elif scope is EvictionScope.OTHER_JOBS:
+            large_enough = large_enough & slots_of_queue(session, job.queue)
+        among = job.queue if scope is EvictionScope.OTHER_JOBS else None
+        shields = self._who, () if self._key is None else claimant.judges.shield_key(self._key)
+        charges = partial(self._alike.recall, reads=DependsOn.CHARGES, among=among)
+        self._unshielded = charges(("unshielded", shields), dict[int, _Unshielded], forget)
+        self._nobody = charges(("nobody", shields), set[int], forget)
+        """The nodes where all are shielded, or nobody runs."""
+        self._open = charges(
+            ("open", shields, task.init_resreq, claimant.may_use_idle),
+            lambda: set(large_enough - self._nobody),
+            reopening(large_enough),
+        )
+        """The nodes where those that are not shielded may be enough."""
+        self._closed = self._same.recall(
+            ("closed", self._who, self._key, self._kind, claimant.may_use_idle),
+            set[int],
+            forget,
+            DependsOn.QUEUES if scope is EvictionScope.OTHER_QUEUES else DependsOn.ACCOUNTS,
+            among,
+        )
+        """The nodes where the victims of a like search were not enough."""
+        self._above: dict[Importance, set[int]] = {}
+        """The nodes that are known to need victims that are more important, if that matters."""
+        if len(claimant.importances) > 1:
+            asked = "above", task.init_resreq, claimant.may_use_idle, job.queue
+            self._above = session.remembered.recall(
+                asked, dict[Importance, set[int]], _forget_in_each, DependsOn.NODES
+            )
+        self._too_small: list[int] = []
+        self._undecided: set[int] = set()
+        """The nodes where it depends on limits too whether the victims are enough."""
+        self._visited: set[int] = set()
+        """The nodes on which room was looked for."""
+        self._with_jobs: list[tuple[NodeState, Victims]] = []
+        """The nodes where single tasks were not enough, but whole jobs may be."""
+
+    def by_ways(self) -> Opening | None:
+        """Return None: nobody gives way on these nodes."""
+        return None
+
+    def best(self, found: Opening | None) -> Opening | None:
+        """Return the first of the best openings.
+
+        One importance of victims after the other: all nodes where those up to it may be enough.
+        """
+        self._recall()
+        claimant, best = self._claimant, found
+        among = self._open - (self._closed - self._own_nodes) if self._closed else self._open
+        among = among - claimant.on_the_way if claimant.ways else among
+        with_jobs: set[int] = set()
+        for importance in claimant.importances:
+            if best is not None and best.importance < importance:
+                break
+            best = self._first([best, *self._up_to(importance, among)])
+            with_jobs.update(node.slot for node, _ in self._with_jobs)
+        if best is None:
+            # Infeasible nodes are left out too, until they change.
+            self._close(among - with_jobs)
+        self._open.difference_update(self._too_small)
+        return best
+
+    def _up_to(self, importance: Importance, among: AbstractSet[int]) -> Iterator[Opening]:
+        """Yield openings on the nodes that are left where victims up to an importance may do.
+
+        The last one of single tasks is the first on these nodes of such victims alone.
+        """
+        left = among - self._visited if self._visited else among
+        if importance in self._above:
+            left = left - self._above[importance]
+        if importance is NOBODY and self._claimant.by_importance:
+            left = left & self._claimant.session.bound_on
+        self._with_jobs.clear()
+        for node, unshielded in self._promising(left, importance):
+            self._visited.add(node.slot)
+            tasks = unshielded
+            if node.slot in self._own_nodes:
+                tasks = [other for other in tasks if other.job is not self._job]
+            victims = self._claimant.victims_among(tasks, node)
+            opening = self._single_tasks(node, victims)
+            if opening is not None:
+                yield opening
+                if opening.importance <= importance:
+                    return
+            elif not victims.is_all_alone:
+                self._with_jobs.append((node, victims))
+            else:
+                self._close({node.slot})
+        yield from self._of_jobs()
+
+    def _of_jobs(self) -> Iterator[Opening]:
+        """Yield openings with whole jobs, on the nodes where single tasks were not enough."""
+        session = self._claimant.session
+        cheaper: AbstractSet[int] | None = None
+        for node, victims in self._with_jobs:
+            if cheaper is not None and node.slot not in cheaper:
+                continue
+            opening = self._fewest(node, units_in_order(session, victims), is_alone=False)
+            if opening is None:
+                self._close({node.slot})
+                continue
+            yield opening
+            if not self._claimant.by_importance:
+                cheaper = opening.cheaper_on(session)
+
+    def _first(self, openings: Iterable[Opening | None]) -> Opening | None:
+        """Return the best of some openings; of equals, that on the node that is tried first."""
+        return first_on_nodes(self._claimant, openings)
+
+    def _close(self, slots: AbstractSet[int]) -> None:
+        """Leave nodes out of like searches, where what all claimants may evict is not enough."""
+        self._closed |= slots - self._own_nodes - self._undecided
+
+    def _single_tasks(self, node: NodeState, victims: Victims) -> Opening | None:
+        if not victims.alone:
+            return None
+        if not self._claimant.shortfall(node).is_enough_with(victims.alone):
+            return None  # usually not even all of them are enough
+        return self._fewest(node, [[one] for one in victims.alone], is_alone=True)
+
+    def _fewest(self, node: NodeState, units: Sequence[Unit], *, is_alone: bool) -> Opening | None:
+        claimant = self._claimant
+        units = claimant.allowed(units)
+        tightens = claimant.may_tighten_limits(task for unit in units for task in unit)
+        if tightens:
+            self._undecided.add(node.slot)
+        if tightens or claimant.looks_ahead or claimant.may_choose:
+            return SearchOn(claimant, [node]).fewest(node, units, is_alone=is_alone)
+        chosen = choose_units(units, node, claimant.shortfall(node).is_enough_with)
+        return None if chosen is None else claimant.opening(node, chosen, is_alone=is_alone)
+
+    # Which nodes are worth asking about
+
+    def _promising(
+        self, among: Collection[int], importance: Importance
+    ) -> Iterator[tuple[NodeState, Sequence[TaskState]]]:
+        """Yield the nodes where all who are not shielded would be enough, with these tasks.
+
+        Not those where victims up to an importance are not enough.
+        """
+        claimant = self._claimant
+        request, may_use_idle = claimant.task.init_resreq, claimant.may_use_idle
+        nodes = iter(claimant.feasible(among) if among else ())
+        if importance != claimant.importances[-1]:
+            nodes = (node for node in nodes if self._may_do(node, importance))
+        at_once = 1
+        while some := list(islice(nodes, at_once)):
+            self._ask_about(some)
+            for node in some:
+                known = self._unshielded.get(node.slot)
+                if known is not None and fits(
+                    request, room_with(node, known.total, may_use_idle=may_use_idle)
+                ):
+                    yield node, known.tasks
+                else:
+                    self._too_small.append(node.slot)
+                    self._visited.add(node.slot)
+            at_once = min(2 * at_once, MOST_AT_ONCE)
+
+    def _may_do(self, node: NodeState, importance: Importance) -> bool:
+        """Return whether victims up to an importance may be enough on a node."""
+        least = self._claimant.least_on(node)
+        for each in self._claimant.importances:
+            if least is None or each < least:
+                self._above.setdefault(each, set()).add(node.slot)
+        return least is not None and least <= importance
+
+    def _ask_about(self, nodes: Sequence[NodeState]) -> None:
+        """Ask plugins which tasks they shield on those of some nodes that are not known."""
+        claimant, recent = self._claimant, self._claimant.recent
+        known, nobody = self._unshielded, self._nobody
+        free: dict[int, list[TaskState]] = {}
+        candidates: list[TaskState] = []
+        for node in nodes:
+            if node.slot in known or node.slot in nobody:
+                continue
+            tasks = claimant.candidates_on(node, with_own_job=True)
+            free[node.slot] = []
+            if node.slot in self._own_nodes:
+                # Plugins may shield tasks from their own job but not from others, or the reverse.
+                free[node.slot] = [task for task in tasks if task.job is self._job]
+                tasks = [task for task in tasks if task.job is not self._job]
+            candidates += tasks
+        if not free:
+            return
+        for other in claimant.judges.unshielded(claimant.task, candidates):
+            if recent is None or other not in recent:
+                assert other.node is not None
+                free[other.node.slot].append(other)
+        zero = claimant.session.dimensions.zero
+        for slot, left in free.items():
+            if left:
+                known[slot] = _Unshielded(left, total_of([task.resreq for task in left], zero))
+            else:
+                nobody.add(slot)
+
+
+def first_on_nodes(claimant: Claimant, openings: Iterable[Opening | None]) -> Opening | None:
+    """Return the best of some openings; of equals, that on the node that is tried first."""
+    found = [opening for opening in openings if opening is not None]
+    if len(found) < 2:  # noqa: PLR2004
+        return found[0] if found else None
+    least = min(opening.rank for opening in found)
+    by_slot = {each.node.slot: each for each in reversed(found) if each.rank == least}
+    if len(by_slot) == 1:
+        return next(iter(by_slot.values()))
+    return by_slot[next(iter(claimant.feasible(by_slot.keys()))).slot]
+
+
+def _forget_in_each(answer: dict[Importance, set[int]], stale: set[int] | None) -> None:
+    for slots in answer.values():
+        forget(slots, stale)
+
+
+class SearchBesideWays:
+    """The room on nodes where others give something up, and on all others as it is remembered."""
+
+    def __init__(self, claimant: Claimant, others: RememberedSearch) -> None:
+        self._claimant = claimant
+        self._on_the_way = SearchOn(claimant, claimant.feasible(claimant.on_the_way))
+        self._others = others
+
+    def by_ways(self) -> Opening | None:
+        """Return the first node where it is enough that others give way."""
+        return self._on_the_way.by_ways()
+
+    def best(self, found: Opening | None) -> Opening | None:
+        """Return the first of the best openings."""
+        openings = [found, self._on_the_way.best(None), self._others.best(None)]
+        return first_on_nodes(self._claimant, openings)
+
+
+class SearchWithinLimits(SearchOn):
+    """The room that evictions can make for a claimant that limits keep out; see `SearchOn`.
+
+    All nodes that would take it as they are share one search, that for the first of them. Where 400
+    tasks of a queue at its limit hold none of what is short, a cycle costs 3 times less.
+    """
+
+    def __init__(self, claimant: Claimant) -> None:
+        """Find the nodes that are worth searching. O(nodes + candidates)."""
+        super().__init__(claimant, list(self._worth_searching(claimant)))
+
+    @staticmethod
+    def _worth_searching(claimant: Claimant) -> Iterator[NodeState]:
+        everybody = claimant.candidates_everywhere()
+        if not everybody or not (
+            claimant.is_within_limits(everybody) or claimant.may_tighten_limits(everybody)
+        ):
+            return
+        here = {task.node.slot for task in everybody if task.node is not None}
+        shares_search = False
+        for node in claimant.feasible():
+            if shares_search and node.slot not in here:
+                continue
+            shortfall = claimant.shortfall(node)
+            if claimant.is_enough_on(node, shortfall, ()):
+                if not shares_search:
+                    yield node
+                shares_search = True
+            elif node.slot in here and shortfall.is_enough_with(claimant.candidates_on(node)):
+                yield node
+
+    def _choose(
+        self, units: Sequence[Unit], is_enough: Callable[[Sequence[Unit]], bool]
+    ) -> list[Unit] | None:
+        claimant = self._claimant
+        if claimant.may_choose or claimant.may_tighten_limits(t for unit in units for t in unit):
+            return fewest_units(units, is_enough)
+        return fewest_by_halving(units, is_enough)
