@@ -88,6 +88,7 @@ FULL = {
     "names": {"u1": "team/worker-1"},
     "planned": {"a/k": Plan(start=1410, nodes={"u8": "n1"}), "a/m": Plan(start=1400)},
     "late": ("a/k",),
+    "refused_until": 1300.0,
     "notices": (
         Notice(
             code=NoticeCode.CLAIMS_IGNORED,
@@ -158,7 +159,8 @@ class TestValue:
 
     def test_the_next_start_is_the_earliest_that_is_planned(self) -> None:
         assert CycleResult(**FULL).next_start == 1400
-        assert CycleResult().next_start is None
+        assert CycleResult().next_start is None is CycleResult().wake_at
+        assert CycleResult(**FULL).wake_at == 1300
 
     def test_an_empty_result_decided_nothing(self) -> None:
         empty = CycleResult()
@@ -354,6 +356,7 @@ class TestToDict:
                 "a/m": {"start": 1400, "nodes": {}},
             },
             "late": ["a/k"],
+            "refused_until": 1300.0,
             "queues": {
                 "q": {
                     "parent": None,

@@ -33,6 +33,7 @@ from batchsched.model.cluster import TaskStatus
 from batchsched.model.immutable import kept_tuple
 from batchsched.model.result import CycleResult
 from batchsched.model.snapshot import Snapshot
+from batchsched.model.validation.arguments import checks_arguments
 from batchsched.model.validation.values import is_of, is_text, shown, time_problems
 from batchsched.transition import events as happened
 from batchsched.transition.event_rules import TO_START
@@ -248,6 +249,18 @@ class Reconciler:
             self._flights[bind.task_uid] = InFlight("bind", bind.node_name, now)
         for eviction in cycle.evictions:
             self._flights[eviction.task_uid] = InFlight("eviction", eviction.node_name, now)
+
+    @checks_arguments(EventError)
+    def wake_at(self, cycle: CycleResult, /) -> float | None:
+        """Return when to let time pass and run another cycle if nothing is seen; None: never.
+
+        The earliest of `CycleResult.wake_at` of the last cycle and of the times at which decisions
+        in flight are given up. O(in flight).
+        """
+        times = [flight.since + self._give_up_after for flight in self._flights.values()]
+        if cycle.wake_at is not None:
+            times.append(cycle.wake_at)
+        return min(times, default=None)
 
     def refused(self, uid: str, /) -> None:
         """Say that a decision in flight was refused: the task waits again, or runs on.

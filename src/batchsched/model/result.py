@@ -280,6 +280,9 @@ class CycleResult:
     """The plans of jobs that the action plan expects to start later, by job UID."""
     late: tuple[str, ...] = ()
     """UIDs of jobs whose planned start is too late for their deadline or maximum wait."""
+    refused_until: float | None = None
+    """When, in seconds, the first ends of what refused evictions for now only, to those who still
+    wait: the minimum runtime of a task, say, or the delay of a claim. None: nothing did."""
     queues: Mapping[str, QueueOutcome] = QueueOutcomes()
     """The outcomes of queues by name, from capacity or proportion; printed as a tree."""
     names: Mapping[str, str] = field(default=EMPTY, converter=AsMap[str, str])
@@ -295,6 +298,16 @@ class CycleResult:
     def next_start(self) -> float | None:
         """The earliest planned start in seconds, at which a cycle is due; None without plans."""
         return min((plan.start for plan in self.planned.values()), default=None)
+
+    @property
+    def wake_at(self) -> float | None:
+        """When another cycle is worth running if nothing else happens; None: never.
+
+        The earliest time, in seconds, at which a plan is due or something that was refused for now
+        only may be had (`next_start`, `refused_until`), with or without reasons.
+        """
+        times = (self.next_start, self.refused_until)
+        return min((time for time in times if time is not None), default=None)
 
     def outcome(self, task_uid: str, /) -> TaskOutcome:
         """Return the state of a task at the end of the cycle. O(1), also on a live cluster.

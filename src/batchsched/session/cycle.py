@@ -38,6 +38,7 @@ from batchsched.model.result import (
     TaskOutcome,
 )
 from batchsched.model.rules import Unmet, unmet_dependencies
+from batchsched.session.eviction_reports import refused_until
 from batchsched.session.kept import PolicyState
 from batchsched.session.promises import (
     drop_reservations,
@@ -252,6 +253,7 @@ def close(
         names=_names(session, mentioned),
         planned=dict(sorted(session.plans.made.items())),
         late=tuple(sorted(session.plans.late)),
+        refused_until=refused_until(session),
         notices=session.state.ignored.notices(),
     )
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from math import inf
 
 from attrs import evolve
@@ -14,7 +14,7 @@ from batchsched.model.resources import EPSILON
 from batchsched.plugin.extension_points import Verdict
 from batchsched.session.outlook import accepts_without, curable_nodes
 from batchsched.session.session import Session
-from batchsched.session.victims import EvictionSearch
+from batchsched.session.victims import EvictionScope, EvictionSearch, Judges
 from batchsched.state.records import JobState, NodeState, TaskState
 from batchsched.state.vectors import Vector, plus
 
@@ -60,6 +60,60 @@ def _add_refused_claims(session: Session, reasons: dict[str, PendingReason]) -> 
             if task.uid in reasons:
                 reason = reasons[task.uid]
                 reasons[task.uid] = evolve(reason, evictions=(*reason.evictions, report))
+
+
+def refused_until(session: Session) -> float | None:
+    """Return when the first ends of what refused evictions for now only; None: nothing did.
+
+    What protects tasks is asked of all that run, not of what a search met: what is remembered skips most of it. Only
+    where a search for a task that is still pending found nobody, and where something protects for a
+    time. O(running tasks) for each kind of claimant.
+    """
+    ends = [
+        refused.until
+        for (uid, _), refused in session.reports.claims_refused.items()
+        if refused.until is not None and session.ledger.jobs[uid].count(TaskStatus.PENDING)
+    ]
+    asked: set[Hashable] = set()
+    for search in session.reports.eviction_searches.values():
+        task, judges = search.task, session.plugins.judges[search.scope.point]
+        job = task.job
+        if job is None or task.status is not TaskStatus.PENDING:
+            continue
+        if search.recent is None and not judges.tells_ends:
+            continue
+        key = judges.claimant_key(task)
+        # Its own running tasks are candidates, too, but differently for itself and for others.
+        has_any = bool(job.count(TaskStatus.RUNNING) or job.count(TaskStatus.BINDING))
+        own = job.uid if has_any or search.scope is EvictionScope.SAME_JOB else ""
+        queue = None if job.queue is None else job.queue.name
+        claims = (task.uid if key is None else key), queue, own
+        about = search.scope, search.recent, claims, job.info.priority
+        if about in asked:
+            continue
+        asked.add(about)
+        for node in session.nodes:
+            tasks = search.scope.candidates(task, session.running_on(node), judges)
+            ends += _ends_for_now(search, judges, tasks) if tasks else ()
+    return min(ends, default=None)
+
+
+def _ends_for_now(
+    search: EvictionSearch, judges: Judges, tasks: Sequence[TaskState]
+) -> Iterator[float]:
+    """Yield when the first of some tasks ceases to be protected, by plugins and by the action."""
+    claimant, recent = search.task, search.recent
+
+    def ends(of: Sequence[TaskState]) -> list[float]:
+        both = (
+            judges.refused_until(claimant, of),
+            None if recent is None else recent.refused_until(of),
+        )
+        return [end for end in both if end is not None]
+
+    if ends(tasks):  # most often there is none, and nothing more is asked
+        protected = judges.protects_any
+        yield from ends([t for t in tasks if not protected([t], claimant, but=(), for_ever=True)])
 
 
 class EvictionReports:

@@ -498,6 +498,11 @@ class Judges:
             if judge.name not in but
         )
 
+    @property
+    def tells_ends(self) -> bool:
+        """Whether any plugin says until when it protects tasks."""
+        return any(judge.refused_until is not None for judge in self._judges)
+
     def refused_until(self, claimant: TaskState, tasks: Sequence[TaskState]) -> float | None:
         """Return when the first of some tasks ceases to be protected by a plugin for a time only.
 

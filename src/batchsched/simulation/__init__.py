@@ -87,6 +87,7 @@ from batchsched.simulation.settings import (
     Reservation,
     Ties,
 )
+from batchsched.simulation.stepping import Simulation
 from batchsched.simulation.sweeps import (
     Executor,
     NodesNeeded,
@@ -164,6 +165,7 @@ __all__ = [
     "Scheduled",
     "Seconds",
     "ShortestFirst",
+    "Simulation",
     "SimulationError",
     "Speed",
     "Spread",

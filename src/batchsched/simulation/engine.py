@@ -212,10 +212,12 @@ def run_on_nodes(
         settings: How to simulate.
         policy: The policy that decides.
     """
-    return _Simulation(workload, runs, settings, policy).run()
+    return SimulationOnNodes(workload, runs, settings, policy).run()
 
 
-class _Simulation:
+class SimulationOnNodes:
+    """One simulation under any policy, event by event and pass by pass."""
+
     def __init__(
         self, workload: Workload, runs: Sequence[float], settings: Settings, policy: Policy
     ) -> None:
@@ -266,6 +268,22 @@ class _Simulation:
         self._arrivals = Arrivals(workload, lambda time, job: push(time, ARRIVAL, job, job))
         self._prediction = prediction_of(policy.predictor, workload, runs, state)
         self._decider = policy.begin(workload)
+        self._once_an_instant = (settings.passes or policy.passes) == "instant"
+        self._pending = False
+        """Whether something has happened that the policy is to be told."""
+        self._again_in_a_row = 0
+        self._was_wake = False
+        """Whether the last event was one that the policy asked for."""
+        self._is_assessed = True
+        """Whether it is known of the last event whether anything can follow from it."""
+        self._idle = 0
+        self._is_over = False
+        for number, one in enumerate(settings.reservations):
+            push(one.start, RESERVATION, number, version=1)
+            push(one.end, RESERVATION, number, version=0)
+        for number, incident in enumerate(settings.incidents):
+            push(incident.at, INCIDENT, number)
+        self._arrivals.push_next()
 
     # What is wrong
 
@@ -338,51 +356,103 @@ class _Simulation:
     # The loop
 
     def run(self) -> Outcome:
-        state, push = self._state, self._events.push
-        passes = self._settings.passes or self._policy.passes
-        once_an_instant = passes == "instant"
-        events, arrivals = self._events.heap, self._arrivals
-        for number, one in enumerate(self._settings.reservations):
-            push(one.start, RESERVATION, number, version=1)
-            push(one.end, RESERVATION, number, version=0)
-        for number, incident in enumerate(self._settings.incidents):
-            push(incident.at, INCIDENT, number)
-        arrivals.push_next()
-        pending, idle = False, 0
-        while events:
-            now, _, _, kind, which, version = heappop(events)
-            state.now = now
-            if kind == ARRIVAL:
-                arrivals.arrived(which)
-                pending |= self._arrive(which)
-            elif kind == END:
-                pending |= self._end(which, version)
-            elif kind == DUE:
-                job = state.jobs[which]
-                if job is not None and job.version == version:
-                    self._release(job)
-            elif kind == CORRECTION:
-                self._correct(which, version)
-            elif kind == WAKE:
-                if now == self._wakes_at:
-                    self._wakes_at = inf
-                    state.cause("wake")
-                    pending = True
-            elif kind == INCIDENT:
-                pending |= self._apply(self._settings.incidents[which])
-            else:
-                pending |= self._set_reservation(which, starts=version == 1)
-            if pending and not (once_an_instant and events and events[0][0] == now):
-                pending = False
-                self._decide()
-            if self._again and not (events and events[0][0] == now):
-                self._decide_again()
-            is_idle = kind == WAKE and not state.running and self._wakes_at < inf
-            idle = idle + 1 if is_idle and len(events) == 1 else 0
-            if idle > _MOST_IDLE:
-                break
-        self._ended.tell()
-        return self._outcome()
+        """Go on to the end."""
+        while (view := self.to_pass()) is not None:
+            self.carry_out(self._decider.decide(view))
+        return self.outcome()
+
+    @property
+    def now(self) -> float:
+        """The time of the last event, or that was passed to `pass_time`."""
+        return self._state.now
+
+    @property
+    def next_time(self) -> float | None:
+        """The time of the next event, or pass; None: there is none."""
+        if self._decides_again():
+            return self._state.now
+        return self._events.heap[0][0] if self._events.heap else None
+
+    def pass_time(self, now: float) -> None:
+        """Let time pass until the next event, at most."""
+        self._state.now = now
+
+    def view(self) -> View:
+        """Return what is there now, outside of a pass."""
+        return View(self._state, self._order, ())
+
+    def decisions(self, view: View) -> Iterable[Decision]:
+        """Return what the policy decides in a pass."""
+        return self._decider.decide(view)
+
+    def to_pass(self) -> View | None:
+        """Go on until the policy is to decide; return what it sees. None: it is over."""
+        while self.has_next():
+            view = self.next_event()
+            if view is not None:
+                return view
+        return None
+
+    def has_next(self) -> bool:
+        """Return whether an event, or another pass at this instant, is to come."""
+        if self._is_over or self._decides_again():
+            return not self._is_over
+        events = self._events.heap
+        if not self._is_assessed:
+            self._is_assessed = True
+            is_idle = self._was_wake and not self._state.running and self._wakes_at < inf
+            self._idle = self._idle + 1 if is_idle and len(events) == 1 else 0
+        self._is_over = self._idle > _MOST_IDLE or not events
+        return not self._is_over
+
+    def _decides_again(self) -> bool:
+        events = self._events.heap
+        is_last = not (events and events[0][0] == self._state.now)
+        return self._again and (is_last or self._again_in_a_row > 0)
+
+    def next_event(self) -> View | None:
+        """Let the next event happen; return what the policy sees if it is to decide then."""
+        state, events = self._state, self._events.heap
+        if self._decides_again():
+            self._again = False
+            self._again_in_a_row += 1
+            if self._again_in_a_row > _MOST_PASSES:
+                message = f"asked for more than {_MOST_PASSES} passes in a row; it never settles"
+                raise state.wrong(message)
+            state.cause("wake")
+            return self._open_pass()
+        self._again_in_a_row = 0
+        now, _, _, kind, which, version = heappop(events)
+        state.now = now
+        if kind == ARRIVAL:
+            self._arrivals.arrived(which)
+            self._pending |= self._arrive(which)
+        elif kind == END:
+            self._pending |= self._end(which, version)
+        elif kind == DUE:
+            job = state.jobs[which]
+            if job is not None and job.version == version:
+                self._release(job)
+        elif kind == CORRECTION:
+            self._correct(which, version)
+        elif kind == WAKE:
+            if now == self._wakes_at:
+                self._wakes_at = inf
+                state.cause("wake")
+                self._pending = True
+        elif kind == INCIDENT:
+            self._pending |= self._apply(self._settings.incidents[which])
+        else:
+            self._pending |= self._set_reservation(which, starts=version == 1)
+        self._was_wake, self._is_assessed = kind == WAKE, False
+        if self._pending and not (self._once_an_instant and events and events[0][0] == now):
+            self._pending = False
+            return self._open_pass()
+        return None
+
+    def _open_pass(self) -> View:
+        causes, self._state.causes = tuple(self._state.causes), []
+        return View(self._state, self._order, causes)
 
     # Events
 
@@ -576,22 +646,9 @@ class _Simulation:
 
     # Decisions
 
-    def _decide_again(self) -> None:
-        count = 0
-        while self._again:
-            self._again = False
-            count += 1
-            if count > _MOST_PASSES:
-                message = f"asked for more than {_MOST_PASSES} passes in a row; it never settles"
-                raise self._state.wrong(message)
-            self._state.cause("wake")
-            self._decide()
-
-    def _decide(self) -> None:
+    def carry_out(self, given: Iterable[Decision]) -> None:
+        """Carry out what was decided in a pass, as one step."""
         state = self._state
-        causes, state.causes = tuple(state.causes), []
-        view = View(state, self._order, causes)
-        given = self._decider.decide(view)
         try:
             decisions = list(given)
         except TypeError as cause:
@@ -716,7 +773,9 @@ class _Simulation:
 
     # The outcome
 
-    def _outcome(self) -> Outcome:
+    def outcome(self) -> Outcome:
+        """Return when jobs started and ended so far."""
+        self._ended.tell()
         state = self._state
         held: list[float] = [0] * len(self._workload)
         for _, index in state.running:  # jobs that hold resources for ever

@@ -232,6 +232,62 @@ def simulate(
     >>> simulate(Workload(jobs).on(nodes=4), Easy()).jobs["start"]
     [0, 100, 2]
     """
+    given = prepared(
+        workload,
+        policy,
+        ties=ties,
+        passes=passes,
+        end_at_request=end_at_request,
+        progress=progress,
+        incidents=incidents,
+        reservations=reservations,
+        checkpoint=checkpoint,
+        resubmit_failed=resubmit_failed,
+        round_ends=round_ends,
+        engine=engine,
+    )
+    outcome = given.policy.run(given.workload, given.runs, given.settings)
+    return Run(
+        workload=given.workload,
+        policy=given.policy,
+        settings=given.settings,
+        runs=given.runs,
+        outcome=outcome,
+    )
+
+
+@frozen(kw_only=True)
+class Prepared:
+    """What a simulation is of, checked as far as it can be without an engine."""
+
+    workload: Workload
+    policy: Policy
+    settings: Settings
+    runs: Sequence[float]
+    """The run time of each job in the simulation."""
+
+
+def prepared(
+    workload: Workload,
+    policy: Policy | SchedulerConfig,
+    *,
+    ties: Ties | None,
+    passes: Passes | None,
+    end_at_request: bool,
+    progress: Progress | None = None,
+    incidents: Iterable[Incident],
+    reservations: Iterable[Reservation],
+    checkpoint: Checkpoint | None,
+    resubmit_failed: bool,
+    round_ends: float | None,
+    engine: Engines,
+) -> Prepared:
+    """Check the arguments of `simulate`, and return what they say.
+
+    Raises:
+        SimulationError: as `simulate`.
+
+    """
     is_right = is_of(workload, Workload)
     refuse(SimulationError, faults_unless(is_right, "workload", "a Workload", workload))
     if isinstance(policy, SchedulerConfig):
@@ -252,8 +308,7 @@ def simulate(
     )
     _check_sizes(workload)
     runs = _run_times(workload, settings)
-    outcome = policy.run(workload, runs, settings)
-    return Run(workload=workload, policy=policy, settings=settings, runs=runs, outcome=outcome)
+    return Prepared(workload=workload, policy=policy, settings=settings, runs=runs)
 
 
 def _check_sizes(workload: Workload) -> None:

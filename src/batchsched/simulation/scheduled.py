@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from math import inf
 from operator import itemgetter
 from typing import Final
 
@@ -333,9 +334,8 @@ class _OnCluster:
                 yield Start(job, _places(new), devices=_devices(new))
             elif new != old and not stops:
                 yield Resize(job, _places(new), devices=_devices(new))
-        planned = cycle.next_start
-        if planned is not None and planned > view.now:
-            yield Wake(planned)
+        times = (cycle.next_start, cycle.refused_until)
+        yield Wake(min((at for at in times if at is not None and at > view.now), default=inf))
 
     def _carry_out(
         self,
