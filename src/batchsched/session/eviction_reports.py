@@ -65,9 +65,9 @@ def _add_refused_claims(session: Session, reasons: dict[str, PendingReason]) -> 
 def refused_until(session: Session) -> float | None:
     """Return when the first ends of what refused evictions for now only; None: nothing did.
 
-    What protects tasks is asked of all that run, not of what a search met: what is remembered skips most of it. Only
-    where a search for a task that is still pending found nobody, and where something protects for a
-    time. O(running tasks) for each kind of claimant.
+    What protects tasks is asked of all that run, not of what a search met, since what is remembered
+    skips most of it: only where a search for a task that is still pending found nobody, and where
+    something protects for a time. O(running tasks) for each kind of claimant.
     """
     ends = [
         refused.until
