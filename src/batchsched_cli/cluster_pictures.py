@@ -117,12 +117,15 @@ def queues(question: Question) -> Answer:
     rows: list[tuple[str, ...]] = []
     data: list[dict[str, object]] = []
     differences: list[str] = []
+    # What all hold above what there is, since nodes were lost, is nobody's loan.
+    tops = (queue.name for queue in snapshot.queues if queue.parent is None)
+    lost = max(0, sum(accounts[name].held.get(dimension) for name in tops) - total)
     for name, depth in _in_tree(snapshot.queues):
         queue, account, outcome = named[name], accounts[name], outcomes.get(name)
         held, reserved = account.held.get(dimension), account.reserved.get(dimension)
         share = None if outcome is None else outcome.fair_share.get(dimension)
         limit = queue.limit.get(dimension) if queue.limit is not None else None
-        loan = 0 if share is None else max(held - share, 0)
+        loan = 0 if share is None else max(held - share - lost, 0)
         figures = (
             held if held or share else None,
             share,

@@ -559,6 +559,11 @@ class ObjectsReader:
                 holds = (*holds, *draft.growth_holds)
             if claim is not None and lacks_claim:
                 holds = (*holds, Hold(HoldKind.CLAIM_MISSING, claim))
+            if task.uid in self._devices.refused:
+                named = self._devices.refused[task.uid]
+                why = f"ResourceClaim {named} has no label {api.KAI_QUEUE}: KAI Scheduler "
+                why += "refuses pods that name it"
+                holds = (*holds, Hold(HoldKind.NO_QUEUE, named, why))
             return evolve(task, holds=holds) if holds else task
         if task.node_name is not None and task.node_name not in self._node_names:
             note_missing_node(pod)
