@@ -384,10 +384,9 @@ class DevicesRead:
         self, pod: Pod, entry: Reader, claim: KubernetesObject | None, *, counts_gpus: bool
     ) -> None:
         """Note whether KAI Scheduler refuses a pod for a claim, or counts it as GPUs."""
-        is_named = claim is not None and entry.text("resourceClaimName")
-        if is_named and claim and pod.scheduler_name == api.KAI_SCHEDULER:
-            if not claim.labels.get(api.KAI_QUEUE):
-                self.refused[pod.task.uid] = claim.name
+        is_kais = pod.scheduler_name == api.KAI_SCHEDULER and entry.text("resourceClaimName")
+        if claim is not None and is_kais and not claim.labels.get(api.KAI_QUEUE):
+            self.refused[pod.task.uid] = claim.name
         if counts_gpus:
             self._by_class.add(pod.task.uid)
 
