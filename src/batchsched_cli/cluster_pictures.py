@@ -90,6 +90,14 @@ class _Account(NamedTuple):
     waiting: int
 
 
+def _lost(
+    queues: Iterable[Queue], accounts: Mapping[str, _Account], dimension: str, total: float
+) -> float:
+    """Return what all queues hold above what there is: when nodes are lost, it is nobody's loan."""
+    tops = (queue.name for queue in queues if queue.parent is None)
+    return max(0, sum(accounts[name].held.get(dimension) for name in tops) - total)
+
+
 def queues(question: Question) -> Answer:
     """Answer with the tree of queues: what they hold, may hold, and who waits in them.
 
@@ -117,9 +125,7 @@ def queues(question: Question) -> Answer:
     rows: list[tuple[str, ...]] = []
     data: list[dict[str, object]] = []
     differences: list[str] = []
-    # What all hold above what there is, since nodes were lost, is nobody's loan.
-    tops = (queue.name for queue in snapshot.queues if queue.parent is None)
-    lost = max(0, sum(accounts[name].held.get(dimension) for name in tops) - total)
+    lost = _lost(snapshot.queues, accounts, dimension, total)
     for name, depth in _in_tree(snapshot.queues):
         queue, account, outcome = named[name], accounts[name], outcomes.get(name)
         held, reserved = account.held.get(dimension), account.reserved.get(dimension)
