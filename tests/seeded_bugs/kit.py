@@ -1,6 +1,6 @@
 """Run the testing kit on whatever batchsched is on the path, until it finds something.
 
-    python -m tests.seeded_bugs.kit [--seconds 60] [--show]
+    python -m tests.seeded_bugs.kit [--seconds 60] [--show] [--only CHECK ...]
 
 Every check gets its turn, with few examples at first and more in every round, for as long as
 there is time; nothing is shrunk. Prints what was found, and by which check, as one line of
@@ -14,12 +14,15 @@ import json
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
+from random import Random
 
 from attrs import evolve
 from hypothesis import HealthCheck, Phase, given, seed, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import run_state_machine_as_test
 from hypothesis.strategies import SearchStrategy
+from tests.live.test_reconciler import is_quiet
+from tests.live.test_reconciler import run as run_reconciled
 from tests.reference import agreement
 from tests.support.following import FollowedMachine, check_next_snapshot
 from tests.support.invariants import INVARIANTS, check_cycle
@@ -31,9 +34,13 @@ from tests.support.points import (
     SNAPSHOTS,
     expect_points,
 )
+from tests.support.possible import ORDERS, NotAsked, broken_law, claimant_of, configuration
+from tests.support.tiny_clusters import world
+from tests.support.ways import differing
 
 from batchsched import (
     PluginOption,
+    Preemptible,
     Resource,
     Scheduler,
     SchedulerConfig,
@@ -51,6 +58,7 @@ from batchsched.plugins.nodeorder import NodeOrderPlugin
 from batchsched.plugins.predicates import PredicatesPlugin
 from batchsched.plugins.priority import PriorityPlugin
 from batchsched.plugins.proportion import ProportionPlugin
+from batchsched.testing import INVARIANTS as OURS
 from batchsched.testing import Invariant, InvariantViolation, check_plugin, configs, snapshots
 
 PLUGINS = {
@@ -65,6 +73,8 @@ PLUGINS = {
 EVERYTHING: Sequence[Invariant] = (*INVARIANTS, agreement)
 QUICKLY = [law for law in EVERYTHING if law.__name__ != "permutation"]
 """Without the one that schedules everything once more."""
+OF_RACKS_AND_DEVICES = [law for law in OURS if law.__name__ != "permutation"]
+"""Those of the library: the others know nothing of racks and devices."""
 EVICTING = ["allocate", "preempt", "reclaim"]
 PLAIN = {"constraints": False, "affinity": False, "scalars": False, "init_requests": False}
 SOUND = {
@@ -256,7 +266,8 @@ def machine(clock: Clock, policy: dict[str, object]) -> Check:
     """Clusters that live for many cycles."""
 
     class Machine(FollowedMachine):
-        config = SchedulerConfig.from_mapping(policy)
+        # What is told of domains is checked elsewhere.
+        config = SchedulerConfig.from_mapping(policy).without_plugins("topology")
         cycle_invariants = EVERYTHING
         # There is one without any bug: a job whose first task fits nowhere, and whose second can
         # preempt. allocate does not come to it, so what was evicted is placed again.
@@ -391,9 +402,67 @@ def checks_of_preemption(clock: Clock) -> Iterator[tuple[str, Check]]:
     yield "cycles by priority", cycles(clock, rivals, by_priority, [agreement], share=4)
 
 
+TINY = (
+    *("racks", "segments", "wishes", "devices", "shared", "ports", "slots", "apart", "queues"),
+    *("tree", "limits", "priorities", "protection", "runtimes", "home", "lost", "leaving"),
+)
+"""The features of tiny clusters whose faults, as far as they are known, are not told of here."""
+
+
+def is_well_served(snapshot: Snapshot, actions: str) -> bool:
+    """Whether nothing in a tiny cluster is known to be served less well than possible."""
+    claimant = claimant_of(snapshot)
+    waiting = [task for task in claimant.tasks if task.status is TaskStatus.PENDING]
+    like = {evolve(task, uid="", name="", index=None) for task in waiting}
+    is_whole = claimant.min_available == len(claimant.tasks)
+    surplus = any(job.preemptible is Preemptible.SURPLUS for job in snapshot.jobs)
+    topology = claimant.topology
+    evicts_in_segments = topology is not None and topology.segments and actions != "allocate"
+    return is_whole and not surplus and not evicts_in_segments and len(like) == 1
+
+
+def tiny_clusters(clock: Clock) -> Check:
+    """Tiny clusters with racks, devices and protection: what is possible happens, in all ways."""
+
+    def check(examples: int, number: int) -> None:
+        for position in range(4 * examples):
+            clock.tick()
+            random = Random(1_000_003 * number + position)
+            snapshot, _ = world(random, TINY)
+            actions = random.choice(ORDERS)
+            try:
+                is_asked = is_well_served(snapshot, actions)
+                problem = broken_law(snapshot, actions) if is_asked else None
+            except NotAsked:
+                continue
+            assert problem is None, problem
+            config = configuration(actions)
+            result = Scheduler(config).schedule(snapshot)
+            check_cycle(snapshot, result, config, invariants=OF_RACKS_AND_DEVICES)
+            if position % 3 == 0:
+                for problem in differing(snapshot, config):
+                    raise AssertionError(problem)
+
+    return check
+
+
+def reconciled(clock: Clock) -> Check:
+    """Clusters that are followed by a reconciler while events are lost and come twice."""
+
+    def check(examples: int, number: int) -> None:
+        for position in range(max(1, examples // 60)):
+            clock.tick()
+            server, kept = run_reconciled(1_000 * number + position, 60)
+            is_quiet(server, kept)
+
+    return check
+
+
 def checks(clock: Clock) -> Iterator[tuple[str, Check]]:
     """Yield all checks by name."""
     yield "cycles", cycles(clock, snapshots(), configs(), EVERYTHING)
+    yield "tiny clusters", tiny_clusters(clock)
+    yield "reconciled clusters", reconciled(clock)
     yield "laws", laws(clock)
     crowded = snapshots(max_nodes=3, min_jobs=4, reservations=False, always=["running"], **PLAIN)
     yield "cycles that evict", cycles(clock, crowded, configs(actions=EVICTING))
@@ -535,10 +604,13 @@ def checks(clock: Clock) -> Iterator[tuple[str, Check]]:
     yield "machine that reserves", machine(clock, {"actions": [HOLD, reserve, RELEASE]})
 
 
-def search(seconds: float, *, show: bool = False) -> dict[str, object]:
-    """Return what was found; print the example too if it is to be shown."""
+def search(seconds: float, *, show: bool = False, only: Sequence[str] = ()) -> dict[str, object]:
+    """Return what was found; print the example too if it is to be shown.
+
+    `only`: the names of the checks to run; none: all.
+    """
     clock = Clock(seconds)
-    all_checks = list(checks(clock))
+    all_checks = [each for each in checks(clock) if not only or each[0] in only]
     examples, number, tried = 30, 0, 0
     try:
         while True:
@@ -574,8 +646,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description="Run the testing kit until it finds something.")
     parser.add_argument("--seconds", type=float, default=60, help="processor time (default 60)")
     parser.add_argument("--show", action="store_true", help="print the example, too")
+    parser.add_argument("--only", action="append", default=[], help="a check to run; all without")
     options = parser.parse_args(arguments)
-    found = search(options.seconds, show=options.show)
+    found = search(options.seconds, show=options.show, only=options.only)
     print(json.dumps(found))
     return int(bool(found["caught"]))
 

@@ -2,7 +2,9 @@
 
 In a cluster of at most 4 nodes, 5 running jobs and 3 tasks that wait, all ways to let the most
 important waiting job run are tried: whom to evict, in whole units, and where to place its tasks.
-If there is one, it runs within 4 cycles; if there is none, nobody is evicted for it. `broken_law`
+If there is one, it runs within 4 cycles; if there is none, nobody is evicted for it. Only those are
+evicted for it who may go, by priority, queue, minimum runtime and what protects them, and not
+unless it runs then. `broken_law`
 asks that of one cluster and one order of actions; `python -m tests.quality.possible` looks for
 clusters that break the law.
 
@@ -361,6 +363,8 @@ class Question:
                     continue
                 if not self.is_within_limits(some, gone, is_strict=is_strict):
                     continue
+                if is_strict and not self.are_whole_segments(some):
+                    continue
                 linked = any(task.pod_affinity is not None for task in some)
                 for order in permutations(some) if linked else [some]:
                     others = leaving if is_strict else []
@@ -368,6 +372,20 @@ class Question:
                     if trial.place(order):
                         return True
         return False
+
+    def are_whole_segments(self, some: Sequence[TaskInfo]) -> bool:
+        """Whether tasks are all that wait of the segments that they are in."""
+        job = self.claimant
+        if job.topology is None or not job.topology.segments:
+            return True
+        numbers = numbers_of(job.tasks)
+        size = job.topology.segments[0].size
+        begun = {numbers[task.uid] // size for task in some}
+        return all(
+            task in some or task.status is not TaskStatus.PENDING
+            for task in job.tasks
+            if numbers[task.uid] // size in begun
+        )
 
     def is_within_limits(
         self, some: Sequence[TaskInfo], gone: frozenset[str], *, is_strict: bool
@@ -386,6 +404,14 @@ class Question:
                 ):
                     return False
         return True
+
+
+def numbers_of(tasks: Iterable[TaskInfo]) -> dict[str, int]:
+    """The number of each task in its job or group, by which it belongs to a segment."""
+    return {
+        task.uid: position if task.index is None else task.index
+        for position, task in enumerate(in_task_order(tasks))
+    }
 
 
 def is_ordinary(task: TaskInfo) -> bool:
@@ -536,10 +562,7 @@ class _Trial:
             return True
         if request.required is not None and not self.is_one(request, request.required, placed):
             return False
-        number = {
-            task.uid: position if task.index is None else task.index
-            for position, task in enumerate(in_task_order(tasks))
-        }
+        number = numbers_of(tasks)
         for segment in request.segments:
             parts: dict[int, list[Placed]] = {}
             for each in placed:
@@ -570,21 +593,27 @@ def broken_law(snapshot: Snapshot, actions: str, *, plain: bool = False) -> str 
     """
     claimant = claimant_of(snapshot)
     expect_in_scope(snapshot, claimant)
-    answer = Question(snapshot, claimant, tuple(actions.split(","))).answer()
-    if answer is Answer.MAY:
-        return None
+    question = Question(snapshot, claimant, tuple(actions.split(",")))
+    answer = question.answer()
     decides = scheduler(actions, plain=plain)
     mine = {task.uid for task in claimant.tasks}
     state = snapshot
-    for _ in range(CYCLES):
+    has_evicted = False
+    for number in range(CYCLES):
         try:
             result = decides.schedule(state)
         except Exception as error:
             return f"raises {type(error).__name__}"
-        if answer is Answer.CANNOT and any(e.for_task_uid in mine for e in result.evictions):
+        for_it = [each for each in result.evictions if each.for_task_uid in mine]
+        has_evicted = has_evicted or bool(for_it)
+        if answer is Answer.CANNOT and for_it:
             return "evicts in vain"
+        if not number and any(e.task_uid not in question.movable(e.action) for e in for_it):
+            return "evicts who may not go"
         state = next_snapshot(state, result, now=state.now + 1)
         job = state.job(claimant.uid)
         if runs(job, (task for task in job.tasks if task.status in THERE)):
-            return None if answer is Answer.MUST else "runs though it cannot"
-    return "never runs" if answer is Answer.MUST else None
+            return "runs though it cannot" if answer is Answer.CANNOT else None
+    if answer is Answer.MUST:
+        return "never runs"
+    return "evicts, and never runs" if has_evicted else None

@@ -532,9 +532,11 @@ def _condition(cycle: Cycle, job: JobInfo, condition: JobCondition) -> Iterator[
         with_tally = [task for task in pending if cycle.result.pending[task.uid].tally is not None]
         if with_tally and cycle.policy.has("gang", "enableJobReady"):
             yield f"its condition does not say why no node took {with_tally[0].uid!r}"
-    # Nodes that plans close are not counted again here.
-    elif not cycle.result.planned and not any(
-        _is_true_of(cycle, task, condition.failure) for task in pending
+    # Nodes that plans close are not counted again here, nor what domains of a topology hold.
+    elif (
+        not cycle.result.planned
+        and (condition.failure.refusal is None or condition.failure.refusal.no_domain is None)
+        and not any(_is_true_of(cycle, task, condition.failure) for task in pending)
     ):
         failure = condition.failure.text("then")
         yield f"its condition is true for none of its tasks: {failure}"

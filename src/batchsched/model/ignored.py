@@ -168,10 +168,11 @@ class Ignored:
                 self._told = None
                 for key in objects:
                     names.pop(key, None)
-            if asks.among(everything):
+            asking = {id(each) for each in asks.among(everything)}
+            if asking:
                 self._told = None
                 for key, some in objects.items():
-                    found = [_name_of(each) for each in asks.among(some)]
+                    found = [_name_of(each) for each in some if id(each) in asking]
                     if found:
                         names[key] = found
 
