@@ -466,11 +466,15 @@ class DeviceBooks:
         search = self._searcher_of_left(task, there, at, together)
         try:
             found = search.first() if kept is None else kept if search.confirms(kept) else None
+            if found is None:
+                reason = UnfitReason.DEVICES_TAKEN
+                search = self._searcher_of_left(task, there, at, together)
+                if not (together.picks or self._passes_empty(task, there)):
+                    reason = UnfitReason.NO_DEVICE
+                    search = DeviceSearch(task.info.claims, there.offer, [_nothing(there)])
+                return Unfit(reason, PLUGIN, devices=search.refused())
         except TooManyTries:
             return Unfit(UnfitReason.DEVICE_SEARCH_LIMIT, PLUGIN, f"{self.tries:,}")
-        if found is None:
-            search = self._searcher_of_left(task, there, at, together)
-            return Unfit(UnfitReason.DEVICES_TAKEN, PLUGIN, devices=search.refused())
         return _in_order(task, (*together.picks, *found))
 
     def _searcher_of_left(
