@@ -7,7 +7,8 @@ Errors found by checking input report all faults at once, each with its path.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import re
+from collections.abc import Iterable, Sequence
 from typing import ClassVar, Self
 
 from attrs import frozen
@@ -57,20 +58,55 @@ class Fault:
         return f"{self.path}: {self.message}" if self.path else self.message
 
 
+_OF_ITEMS = re.compile(r"\[[^\]]*\]|'[^']*'|\"[^\"]*\"|\{[^}]*\}|\d+")
+"""What differs between faults of one kind: which item it is, and the values."""
+_NAMED = 3
+
+
+def _lines_of(faults: Sequence[Fault]) -> list[tuple[str, int]]:
+    """Return lines in the order of faults, each with the number of faults that it tells."""
+    keys = [_OF_ITEMS.sub("*", str(fault)) for fault in faults]
+    alike: dict[str, list[Fault]] = {}
+    for fault, key in zip(faults, keys, strict=True):
+        alike.setdefault(key, []).append(fault)
+    lines: list[tuple[str, int]] = []
+    told = set[str]()
+    for fault, key in zip(faults, keys, strict=True):
+        same = alike[key]
+        if len(same) <= _NAMED or "[" not in fault.path:
+            lines.append((str(fault), 1))
+        elif key not in told:
+            told.add(key)
+            others = ", ".join(each.path for each in same[1:_NAMED])
+            more = f"(and {len(same) - 1:,} more: {others}, ...)"
+            lines.append((f"{fault} {more}", len(same)))
+    return lines
+
+
 class FaultsError(BatchschedError, ValueError):
     """Invalid input, rejected as a whole; `faults` lists everything that is wrong with it.
 
-    The message has one line per fault.
+    The message has one line per fault; the same one of more than three items is one line, with the
+    number of the others and the first of them.
+
+    >>> faults = [Fault(f"jobs[{at}].labels", f"expected none, got 'a{at}'") for at in range(9)]
+    >>> print(FaultsError([*faults, Fault("queue", "expected text, got 3")]))
+    jobs[0].labels: expected none, got 'a0' (and 8 more: jobs[1].labels, jobs[2].labels, ...)
+    queue: expected text, got 3
     """
 
     most_shown: ClassVar[int | None] = None
-    """The most faults that the message lists; it then counts the rest. None: all."""
+    """The most faults that the message lists, each in a line; it then counts the rest. None: all,
+    those of one kind together."""
 
     def __init__(self, faults: Iterable[Fault]) -> None:
         self.faults: tuple[Fault, ...] = tuple(faults)
-        lines = [str(fault) for fault in self.faults[: self.most_shown]]
-        if len(self.faults) > len(lines):
-            lines.append(f"... and {len(self.faults) - len(lines)} more; see `faults`")
+        told = [(str(fault), 1) for fault in self.faults]
+        shown = _lines_of(self.faults) if self.most_shown is None else told[: self.most_shown]
+        lines = [line for line, _ in shown]
+        left = len(self.faults) - sum(count for _, count in shown)
+        if left:
+            lines.append(f"... and {left} more; see `faults`")
         super().__init__("\n".join(lines))
 
     @classmethod

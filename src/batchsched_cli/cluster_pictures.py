@@ -90,6 +90,14 @@ class _Account(NamedTuple):
     waiting: int
 
 
+def _lost(
+    queues: Iterable[Queue], accounts: Mapping[str, _Account], dimension: str, total: float
+) -> float:
+    """Return what all queues hold above what there is: when nodes are lost, it is nobody's loan."""
+    tops = (queue.name for queue in queues if queue.parent is None)
+    return max(0, sum(accounts[name].held.get(dimension) for name in tops) - total)
+
+
 def queues(question: Question) -> Answer:
     """Answer with the tree of queues: what they hold, may hold, and who waits in them.
 
@@ -117,12 +125,13 @@ def queues(question: Question) -> Answer:
     rows: list[tuple[str, ...]] = []
     data: list[dict[str, object]] = []
     differences: list[str] = []
+    lost = _lost(snapshot.queues, accounts, dimension, total)
     for name, depth in _in_tree(snapshot.queues):
         queue, account, outcome = named[name], accounts[name], outcomes.get(name)
         held, reserved = account.held.get(dimension), account.reserved.get(dimension)
         share = None if outcome is None else outcome.fair_share.get(dimension)
         limit = queue.limit.get(dimension) if queue.limit is not None else None
-        loan = 0 if share is None else max(held - share, 0)
+        loan = 0 if share is None else max(held - share - lost, 0)
         figures = (
             held if held or share else None,
             share,

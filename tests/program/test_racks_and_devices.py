@@ -4,14 +4,6 @@ import pytest
 from tests.support import dumps
 from tests.support.program import run
 
-RACKS = dumps.thing(
-    "kueue.x-k8s.io/v1beta1",
-    "Topology",
-    "tas",
-    namespace="",
-    spec={"levels": [{"nodeLabel": "zone"}, {"nodeLabel": "rack"}]},
-)
-
 
 def resource(kind, name, spec, **more):
     namespace = "team" if kind == "ResourceClaim" else ""
@@ -132,3 +124,86 @@ def test_parts_of_a_gpu_of_odd_memory_add_up(part, count):
         given.append(dumps.pod(f"p{n}", scheduler="kai-scheduler", notes=notes))
     states = [each["state"] for each in run("jobs", "--json", given=given).data["jobs"]]
     assert states.count("Starts") == count
+
+
+# Racks
+
+
+@pytest.mark.parametrize("level", ["block", "zone"])
+def test_a_level_that_the_topology_does_not_have_is_said_so(level):
+    labels = {"zone": "z", "rack": "r"}
+    notes = {"pod-group-name": "g"}
+    constraint = {"topology": "net", "requiredTopologyLevel": level}
+    group = dumps.kai_group("g", 1, topologyConstraint=constraint)
+    topology = dumps.thing(
+        "kai.scheduler/v1alpha1",
+        "Topology",
+        "net",
+        namespace="",
+        spec={"levels": [{"nodeLabel": "zone"}, {"nodeLabel": "rack"}]},
+    )
+    pod = dumps.pod("x", scheduler="kai-scheduler", notes=notes)
+    given = [
+        dumps.kai_queue("default-queue"),
+        group,
+        topology,
+        pod,
+        dumps.node("n1", labels=labels),
+    ]
+    said = "Topology net has no level block (it has zone, rack)" in why("g", given=given).out
+    assert said is (level == "block")
+
+
+def test_a_gang_that_no_rack_could_hold_never_fits_and_nothing_says_otherwise():
+    constraint = {"topology": "net", "requiredTopologyLevel": "rack"}
+    group = dumps.kai_group("g", 2, topologyConstraint=constraint)
+    topology = dumps.thing(
+        "kai.scheduler/v1alpha1",
+        "Topology",
+        "net",
+        namespace="",
+        spec={"levels": [{"nodeLabel": "rack"}]},
+    )
+    notes = {"pod-group-name": "g"}
+    pods = [dumps.pod(f"x-{n}", scheduler="kai-scheduler", notes=notes) for n in range(2)]
+    nodes = [dumps.node(f"n{n}", "1", labels={"rack": f"r{n}"}) for n in range(2)]
+    given = [dumps.kai_queue("default-queue"), group, topology, *pods, *nodes]
+    told = why("g", given=given)
+    assert told.lines[0] == (
+        "team/g waits, never fits: no rack could hold both tasks even if it were empty; "
+        "the roomiest could hold 1"
+    )
+    assert "if it were first, 1 of 2 more would fit now" in told.out
+    assert "fits on 0 of 2 nodes now" in told.out
+    assert [line.split() for line in told.lines if line.startswith("  r")] == [
+        ["r0", "1", "of", "2", "lacks", "1", "cpu"],
+        ["r1", "1", "of", "2", "lacks", "1", "cpu"],
+    ]
+
+
+def test_the_end_of_a_job_is_advised_where_it_frees_enough_in_one_rack():
+    constraint = {"topology": "net", "requiredTopologyLevel": "rack"}
+    topology = dumps.thing(
+        "kai.scheduler/v1alpha1",
+        "Topology",
+        "net",
+        namespace="",
+        spec={"levels": [{"nodeLabel": "rack"}]},
+    )
+    given = [dumps.kai_queue("default-queue"), topology]
+    given.append(dumps.kai_group("g", 2, topologyConstraint=constraint, priorityClassName="x"))
+    given += [
+        dumps.pod(f"x-{n}", scheduler="kai-scheduler", notes={"pod-group-name": "g"})
+        for n in range(2)
+    ]
+    for n, size in enumerate(("2", "1")):  # the one of 1 cpu frees too little in its rack
+        given.append(dumps.node(f"n{n}", "2", labels={"rack": f"r{n}"}))
+        given.append(dumps.kai_group(f"h{n}", 1))
+        notes = {"pod-group-name": f"h{n}"}
+        given.append(dumps.pod(f"h{n}-0", size, scheduler="kai-scheduler", notes=notes, on=f"n{n}"))
+    given.append(dumps.kai_group("k", 1))
+    notes = {"pod-group-name": "k"}
+    given.append(dumps.pod("k-0", "1", scheduler="kai-scheduler", notes=notes, on="n1"))
+    told = run("why", "g", "--json", given=given).data
+    ends = [each for each in told["would_start"] if each.startswith("end")]
+    assert ends == ["end job team/h0"]

@@ -6,8 +6,9 @@ DeviceClasses, ResourceClaims and their templates what pods claim and have.
 
 from __future__ import annotations
 
+import re
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from fractions import Fraction
 from itertools import chain
 from math import ceil
@@ -30,6 +31,7 @@ from batchsched.kubernetes.pods import (
     node_term,
     requesting,
     requiring,
+    requiring_field,
     tolerations_of,
     with_amounts,
 )
@@ -111,6 +113,15 @@ class _Class:
     selectors: tuple[str, ...]
     resource: str
     """The extended resource that its devices are also asked for by; empty: none."""
+    counts_as: str
+    """The resource as which queues count its devices; empty: none."""
+
+    @classmethod
+    def of(cls, given: KubernetesObject, *, by_kai: bool) -> _Class:
+        resource = given.spec.text("extendedResourceName")
+        # KAI Scheduler counts as GPUs the devices of classes that are called so.
+        as_gpus = by_kai and "gpu" in given.name.lower()
+        return cls(_selectors(given.spec, given), resource, resource or (api.GPU * as_gpus))
 
 
 class DevicesRead:
@@ -130,6 +141,8 @@ class DevicesRead:
         kinds = ("ResourceSlice", "DeviceClass", "ResourceClaim", "ResourceClaimTemplate")
         self.are_given = any(objects.of(api.RESOURCE, kind) for kind in kinds)
         """Whether any objects about devices were given, so that what was not does not exist."""
+        self._by_class: set[str] = set()
+        """The pods of which devices count as GPUs, by UID."""
         self._taken: set[str] = set()
         """The claims that are some pod's."""
         self._payers: dict[str, str] = {}
@@ -141,10 +154,12 @@ class DevicesRead:
         rules = [_taint_rule(each) for each in objects.of(api.RESOURCE, "DeviceTaintRule")]
         taints = [rule for rule in rules if rule is not None]
         slices = [_slice(each, taints) for each in objects.of(api.RESOURCE, "ResourceSlice")]
+        self._by_kai = bool(objects.of(api.KAI, "Queue"))
+        """Whether KAI Scheduler counts GPUs: parts of them, and devices, in its own way."""
+        self.refused: dict[str, str] = {}
+        """The claims for which KAI Scheduler refuses pods that name them, by UID of the pod."""
         self._classes = {
-            given.name: _Class(
-                _selectors(given.spec, given), given.spec.text("extendedResourceName")
-            )
+            given.name: _Class.of(given, by_kai=self._by_kai)
             for given in objects.of(api.RESOURCE, "DeviceClass")
         }
         self._take_slices(slices)
@@ -221,7 +236,40 @@ class DevicesRead:
                 name = self._names.get(claim.full_name, claim.full_name)
                 its = _results(claim, claim.full_name) or ()
                 self.held += [evolve(pick, shared=name) for pick in its]
+        own = {node.name for node in self.nodes if node.allocatable.get(api.GPU)}
+        paired = zip(pods, parts, strict=True)
+        asking = [pod for pod, part in paired if part is None and self._asks_for_gpus(pod)]
         self._offer_resources()
+        if self._by_kai:
+            self._count_partitions(pods)
+            self._keep_to_gpus(asking, own)
+
+    def _asks_for_gpus(self, pod: Pod) -> bool:
+        """Return whether a pod asks for GPUs by their own name, and not by claims."""
+        return bool(pod.task.resreq.get(api.GPU)) and pod.task.uid not in self._by_class
+
+    def _count_partitions(self, pods: Iterable[Pod]) -> None:
+        """Count the slices of partitioned GPUs as GPUs of quotas, as KAI Scheduler does."""
+        for place, node in enumerate(self.nodes):
+            units = _slices_of(node.allocatable)
+            if units:
+                has = node.allocatable + Resource(scalars={api.GPU: units})
+                self.nodes[place] = evolve(node, allocatable=has)
+        for pod in pods:
+            units = _slices_of(pod.task.resreq)
+            if units:
+                pod.task = requesting(pod.task, {api.GPU: units})
+
+    def _keep_to_gpus(self, asking: Sequence[Pod], own: Collection[str]) -> None:
+        """Keep pods that ask for GPUs off nodes that only count something as GPUs. O(pods)."""
+        others = tuple(
+            node.name
+            for node in self.nodes
+            if node.allocatable.get(api.GPU) and node.name not in own
+        )
+        for pod in asking if others else ():
+            only = Requirement(key="metadata.name", operator=Operator.NOT_IN, values=others)
+            pod.task = requiring_field(pod.task, only)
 
     def _find_payers(self, pods: Sequence[Pod]) -> None:
         """Find who pays for a claim of several pods: the first of them, one that runs if any.
@@ -307,6 +355,7 @@ class DevicesRead:
                 results = results and [evolve(pick, shared=shared) for pick in results]
                 if self._payers[shared] != task.uid:
                     of_claim = {}
+            self._see_kai(pod, entry, claim, counts_gpus=api.GPU in of_claim)
             if read.requests:
                 claims.append(read)
                 more.update(of_claim)
@@ -331,6 +380,16 @@ class DevicesRead:
             task = requesting(task, more) if more else task
             pod.task = evolve(task, claims=same, devices=picks if is_there else None)
 
+    def _see_kai(
+        self, pod: Pod, entry: Reader, claim: KubernetesObject | None, *, counts_gpus: bool
+    ) -> None:
+        """Note whether KAI Scheduler refuses a pod for a claim, or counts it as GPUs."""
+        is_kais = pod.scheduler_name == api.KAI_SCHEDULER and entry.text("resourceClaimName")
+        if claim is not None and is_kais and not claim.labels.get(api.KAI_QUEUE):
+            self.refused[pod.task.uid] = claim.name
+        if counts_gpus:
+            self._by_class.add(pod.task.uid)
+
     def _claim(
         self, spec: Reader, name: str, given: KubernetesObject
     ) -> tuple[DeviceClaim, dict[str, int]]:
@@ -350,9 +409,10 @@ class DevicesRead:
             most: dict[str, int] = {}
             for reader, request in zip(readers, read, strict=True):
                 of_class = self._classes.get(reader.text("deviceClassName"))
-                if of_class is not None and of_class.resource and not request.admin:
+                if of_class is not None and of_class.counts_as and not request.admin:
                     amount = self._amount_of(of_class, request)
-                    most[of_class.resource] = max(most.get(of_class.resource, 0), amount)
+                    counted = of_class.counts_as
+                    most[counted] = max(most.get(counted, 0), amount)
             amounts.update(most)
         constraints = [
             DeviceConstraint(
@@ -405,7 +465,7 @@ class DevicesRead:
 
     def _offer_resources(self) -> None:
         """Add the extended resources of classes to what nodes have."""
-        classes = [each for _, each in sorted(self._classes.items()) if each.resource]
+        classes = [each for _, each in sorted(self._classes.items()) if each.counts_as]
         for place, node in enumerate(self.nodes):
             there = [
                 *node.devices,
@@ -413,7 +473,7 @@ class DevicesRead:
             ]
             more = Counter[str]()
             for each in classes:
-                more[each.resource] += 1000 * sum(_accepts(each, device) for device in there)
+                more[each.counts_as] += 1000 * sum(_accepts(each, device) for device in there)
             scalars = {name: amount for name, amount in more.items() if amount}
             if scalars:
                 added = node.allocatable + Resource(scalars=scalars)
@@ -447,6 +507,7 @@ class DevicesRead:
             node.name: whole_number(node.labels.get(_MEMORY_LABEL, "")) for node in self.nodes
         }
         known = sorted(set(filter(None, memory.values())))
+        partitions = sorted({key for node in self.nodes for key in _partitioned_by(node)})
         tells = known and all(memory[n.name] for n in self.nodes if n.allocatable.get(api.GPU))
         """Whether each node with GPUs tells how much memory they have."""
         held = Counter[tuple[str | None, str]]()
@@ -456,6 +517,9 @@ class DevicesRead:
             task = pod.task
             size = memory.get(task.node_name or "")
             part, least = asked.of_one([size] if size else known)
+            for key in partitions if task.node_name is None else ():
+                off = Requirement(key=key, operator=Operator.NOT_IN, values=_PARTITIONED)
+                pod.task = task = requiring(task, off)
             if part:
                 pod.task = requesting(task, {api.GPU: ceil(1000 * part * asked.count)})
                 if least and not (tells and known[0] >= least) and task.node_name is None:
@@ -802,9 +866,30 @@ class _Parts:
         return Fraction(1) if enough is None else self.number / enough, ceil(self.number)
 
 
+_SLICE = re.compile(r"nvidia\.com/mig-([0-9]{1,2})g\.")
+_MIG_STRATEGY, _MIG_ENABLED = "nvidia.com/mig.strategy", "mig-enabled"
+_PARTITIONED = ("single", "mixed", "true")
+"""The values of labels that say that the GPUs of a node are partitioned."""
+
+
+def _slices_of(amounts: Resource) -> int:
+    """Return of how many slices the partitions of GPUs are, in thousandths."""
+    found = ((_SLICE.match(name), amount) for name, amount in amounts.scalars.items())
+    return sum(int(match[1]) * int(amount) for match, amount in found if match)
+
+
+def _partitioned_by(node: NodeInfo) -> list[str]:
+    """Return the labels that say that the GPUs of a node are partitioned."""
+    return [
+        key
+        for key, value in node.labels.items()
+        if (key == _MIG_STRATEGY or key.endswith(_MIG_ENABLED)) and value in _PARTITIONED
+    ]
+
+
 def _with_shared_gpus(node: NodeInfo) -> NodeInfo:
     count = whole_number(node.labels.get(_COUNT_LABEL, "")) or 0
-    if node.devices or not 0 < count <= _UNKNOWN_MEMORY:
+    if _partitioned_by(node) or node.devices or not 0 < count <= _UNKNOWN_MEMORY:
         return node
     memory = whole_number(node.labels.get(_MEMORY_LABEL, "")) or _UNKNOWN_MEMORY
     gpus = [

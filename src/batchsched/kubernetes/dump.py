@@ -559,6 +559,11 @@ class ObjectsReader:
                 holds = (*holds, *draft.growth_holds)
             if claim is not None and lacks_claim:
                 holds = (*holds, Hold(HoldKind.CLAIM_MISSING, claim))
+            if task.uid in self._devices.refused:
+                named = self._devices.refused[task.uid]
+                why = f"ResourceClaim {named} has no label {api.KAI_QUEUE}: KAI Scheduler "
+                why += "refuses pods that name it"
+                holds = (*holds, Hold(HoldKind.NO_QUEUE, named, why))
             return evolve(task, holds=holds) if holds else task
         if task.node_name is not None and task.node_name not in self._node_names:
             note_missing_node(pod)
@@ -606,9 +611,9 @@ class ObjectsReader:
         mains = [draft.main for draft in self._drafts if draft.main is not None]
         known = self._owners_of([*mains, *objects.of(api.KUEUE, "Workload")])
         known |= {main.reader.path for main in mains}
-        jobs = objects.of(api.BATCH, "Job")
-        with_pods = self._owners_of(pod.object for pod in self._pods) if jobs else set[str]()
-        for job in jobs:
+        with_pods: set[str] | None = None
+        """The paths of the Jobs that have pods; None: nothing has asked for them yet."""
+        for job in objects.of(api.BATCH, "Job"):
             has_ended = "True" in (job.status_of("Complete"), job.status_of("Failed"))
             # What else owns it is told of, or of no kind that is read.
             is_owned = any(owner.kind != "CronJob" for owner in objects.owners(job))
@@ -616,8 +621,11 @@ class ObjectsReader:
                 continue
             if _is_suspended(job):
                 found.append(self._suspended_alone(job))
-            elif job.reader.path not in with_pods and not job.status.integer("active", default=0):
-                found += self._podless(job)
+            elif not job.status.integer("active", default=0):
+                if with_pods is None:
+                    with_pods = self._owners_of(pod.object for pod in self._pods)
+                if job.reader.path not in with_pods:
+                    found += self._podless(job)
         volcano_jobs = objects.of(api.VOLCANO_JOBS, "Job")
         if volcano_jobs:
             # Groups that ended and pods that run without their group are no jobs.

@@ -458,19 +458,17 @@ def keep_to_pools(
     what it should see: it runs pods of the queue, or has said why it cannot place this job.
     O(nodes + pods).
     """
-    drafts = [draft for draft in drafts if draft.system == "kai"]
-    pool_of = {id(draft): _pool_of(draft) for draft in drafts}
+    in_pools = [(draft, _pool_of(draft)) for draft in drafts if draft.system == "kai"]
     served = {
-        (pool_of[id(draft)], draft.queue)
-        for draft in drafts
+        (pool, draft.queue)
+        for draft, pool in in_pools
         if any(pod.task.status.holds for pod in draft.pods)
     }
     has_pools = any(node.labels.get(api.NODE_POOL) for node in nodes)
     queues = objects.of(api.KAI, "Queue")
     pools = {queue.name: queue.labels.get(api.NODE_POOL, "") for queue in queues}
     tops = {queue.name for queue in queues if not queue.spec.text("parentQueue")}
-    for draft in drafts:
-        pool = pool_of[id(draft)]
+    for draft, pool in in_pools:
         if draft.queue in tops and draft.objects:
             draft.objects[0].ignore("spec.queue", _OF_TOP)
         of_queue = pools.get(draft.queue, pool)

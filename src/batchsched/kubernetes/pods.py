@@ -445,6 +445,18 @@ def requiring(task: TaskInfo, more: Requirement) -> TaskInfo:
     return evolve(task, node_affinity=evolve(affinity, required=required))
 
 
+def requiring_field(task: TaskInfo, more: Requirement) -> TaskInfo:
+    """Return a task that requires something more of its node itself, such as its name."""
+    affinity = task.node_affinity or NodeAffinity()
+    terms = (NodeSelectorTerm(),) if affinity.required is None else affinity.required
+    required = [
+        evolve(term, match_fields=(*term.match_fields, more))
+        for term in terms
+        if affinity.required is None or not term.is_empty()
+    ]
+    return evolve(task, node_affinity=evolve(affinity, required=required))
+
+
 def requesting(task: TaskInfo, more: Mapping[str, int]) -> TaskInfo:
     """Return a task that requests more scalars, in thousandths."""
     added, init = Resource(scalars=more), task.init_resreq

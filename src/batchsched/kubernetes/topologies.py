@@ -342,6 +342,12 @@ class Topologies:
                 request_ = evolve(request_, segments=[Segment(count, level)])
         return request_
 
+    def _levels(self) -> str:
+        """Return which levels each topology has, in words."""
+        return "; ".join(
+            f"{each.name} has {', '.join(each.levels)}" for each in self.found.values()
+        )
+
     def _sound(
         self,
         given: KubernetesObject,
@@ -354,13 +360,15 @@ class Topologies:
         topology = self.found.get(name)
         if topology is None:
             if required is not None:
+                if self.found:
+                    given.ignore(path, f"no Topology has the level {required}: {self._levels()}")
                 return TopologyRequest(required=required)
             given.ignore(path, f"no Topology has {preferred}")
             return None
         levels = topology.levels
         for level in (required, preferred):
             if level is not None and level not in levels:
-                message = f"Topology {name} has no level {level}"
+                message = f"Topology {name} has no level {level} (it has {', '.join(levels)})"
                 given.ignore(path, message)
                 return TopologyRequest(required=required) if required else None
         if required and preferred and levels.index(preferred) < levels.index(required):

@@ -168,11 +168,10 @@ class Ignored:
                 self._told = None
                 for key in objects:
                     names.pop(key, None)
-            asking = {id(each) for each in asks.among(everything)}
-            if asking:
+            if asks.among(everything):
                 self._told = None
                 for key, some in objects.items():
-                    found = [_name_of(each) for each in some if id(each) in asking]
+                    found = [_name_of(each) for each in asks.among(some)]
                     if found:
                         names[key] = found
 

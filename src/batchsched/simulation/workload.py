@@ -132,7 +132,8 @@ def _faults_of_infos(columns: Mapping[str, Sequence[object]]) -> Iterator[Fault]
             own = columns[name][index] if name in columns else None
             theirs = getattr(info, name)
             same = str(own) == theirs if name in ("queue", "user") else own == theirs
-            if own is not None and own != {} and not same:
+            is_open = name in ("user", "labels") and not theirs  # it says none
+            if own is not None and own != {} and not (same or is_open):
                 message = f"expected that of info, {shown(theirs)}, or none, got {shown(own)}"
                 yield Fault(f"jobs[{each!r}].{name}", message)
 
@@ -471,7 +472,7 @@ class Workload:
 
     def _take_over_infos(self) -> None:
         """Fill the columns with what jobs tell by their `info`."""
-        infos = self.infos
+        infos = self._completed_infos()
         known: dict[JobInfo, OrderedTasks] = {}
         for info in infos:
             if info is not None and info not in known:
@@ -488,6 +489,19 @@ class Workload:
             ]
             if any(value is not None for value in column):
                 self._columns[name] = tuple(column)
+
+    def _completed_infos(self) -> tuple[JobInfo | None, ...]:
+        """Return what jobs tell by their `info`, with the user and labels that stand beside it."""
+        columns = zip(self.infos, self._column("user"), self._column("labels"), strict=True)
+        infos: list[JobInfo | None] = []
+        for info, user, labels in columns:
+            if info is not None and user is not None and not info.user:
+                info = evolve(info, user=str(user))  # noqa: PLW2901 - completed
+            if info is not None and labels and not info.labels:
+                info = evolve(info, labels=cast("Mapping[str, str]", labels))  # noqa: PLW2901
+            infos.append(info)
+        self._columns["info"] = tuple(infos)
+        return tuple(infos)
 
     def tasks(self, job: int) -> OrderedTasks | None:
         """Return the tasks of a job by its index; None: it needs processors alone."""

@@ -785,17 +785,20 @@ def _standing_of_queue(session: Session, name: str) -> QueueStanding:
     above: list[QueueStanding] = []
     parent = outcomes[name].parent if name in outcomes else None
     while parent is not None and parent in outcomes:
-        above.append(_of_queue(session, queues[parent], outcomes[parent]))
+        above.append(_of_queue(session, queues[parent], outcomes))
         parent = outcomes[parent].parent
     return evolve(
-        _of_queue(session, queues[name], outcomes.get(name)),
+        _of_queue(session, queues[name], outcomes),
         above=tuple(above),
         is_overused=session.plugins.overused(queues[name]),
         leaves=leaves_below(queues[name]),
     )
 
 
-def _of_queue(session: Session, queue: QueueState, outcome: QueueOutcome | None) -> QueueStanding:
+def _of_queue(
+    session: Session, queue: QueueState, outcomes: Mapping[str, QueueOutcome]
+) -> QueueStanding:
+    outcome = outcomes.get(queue.name)
     told = QueueStanding(name=queue.name, is_known=True, weight=queue.info.weight)
     if outcome is not None:
         return evolve(
@@ -805,7 +808,7 @@ def _of_queue(session: Session, queue: QueueState, outcome: QueueOutcome | None)
             deserved=outcome.fair_share,
             guarantee=outcome.guarantee,
             limit=outcome.limit,
-            on_loan=outcome.on_loan,
+            on_loan=_on_loan(session, outcome, outcomes),
         )
     dimensions = session.ledger.dimensions
     holding = [task for job in queue.jobs for task in job.tasks if task.status.occupies]
@@ -813,6 +816,22 @@ def _of_queue(session: Session, queue: QueueState, outcome: QueueOutcome | None)
     allocated, share = dimensions.resource(held), session.plugins.queue_share(queue)
     deserved = None if share is None else dimensions.resource(share[0])
     return evolve(told, allocated=allocated, share=_share(session, allocated), deserved=deserved)
+
+
+def _on_loan(
+    session: Session, outcome: QueueOutcome, outcomes: Mapping[str, QueueOutcome]
+) -> Resource:
+    """Return what a queue holds above its fair share.
+
+    What all queues hold together above what there is, since nodes were lost, is nobody's loan.
+    """
+    dimensions, tops = session.ledger.dimensions, [o for o in outcomes.values() if o.parent is None]
+    vector: list[int] = []
+    for name, total in zip(dimensions.names, session.ledger.cluster, strict=False):
+        lost = max(0, sum(int(top.allocated.get(name)) for top in tops) - int(total))
+        more = int(outcome.allocated.get(name)) - int(outcome.fair_share.get(name))
+        vector.append(max(0, more - lost))
+    return dimensions.resource(tuple(vector))
 
 
 def _above_share(

@@ -306,9 +306,10 @@ def snapshot_faults(
     of_jobs = len(tasks)
     tasks += check.tasks(other_tasks, "other_tasks")
     check.report("", duration_problems("evictions_kept", evictions_kept))
-    for budget in check.only(Budget, budgets, "budgets"):
+    budgets = check.only(Budget, budgets, "budgets")
+    for budget in budgets:
         check.report(f"budgets[{shown(budget.uid)}]", _budget_problems(budget))
-    check.unique("budgets", (budget.uid for budget in budgets if is_of(budget, Budget)))
+    check.unique("budgets", (budget.uid for budget in budgets))
     for position, past in enumerate(check.only(PastEviction, evictions, "evictions")):
         check.report(f"evictions[{position}]", _past_eviction_problems(past))
     if not check.faults:

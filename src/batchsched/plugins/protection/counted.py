@@ -45,13 +45,13 @@ class Budgets:
         for position, budget in enumerate(budgets):
             in_namespace.setdefault(budget.namespace, []).append(position)
         there, down = [0] * len(budgets), [0] * len(budgets)
-        known: dict[tuple[str, int], tuple[int, ...]] = {}
+        known: dict[tuple[str, Mapping[str, str]], tuple[int, ...]] = {}
         for task in tasks:
             info = task.info
             asked = in_namespace.get(info.namespace)
             if asked is None:
                 continue
-            key = info.namespace, id(info.labels)  # like tasks share their labels
+            key = info.namespace, info.labels
             mine = known.get(key)
             if mine is None:
                 mine = known[key] = tuple([p for p in asked if budgets[p].counts(info)])

@@ -912,7 +912,7 @@ def _nearest(
     slots = [task.node.slot for task in home if task.node is not None]
     there = {area: sum(map(area.slots.__contains__, slots)) for area in domains}
     first = max(domains, key=there.__getitem__, default=None)
-    around = set() if first is None or not there[first] else {*first.path()}
+    around = set[Area]() if first is None or not there[first] else {*first.path()}
 
     def key(area: Area) -> tuple[int, int]:
         shared: Area | None = area
