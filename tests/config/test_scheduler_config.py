@@ -593,12 +593,19 @@ def test_what_actions_do_by_default_with_the_default_tiers_they_go_on_doing() ->
     ):
         made = {action.name: dict(action.arguments) for action in changed.actions}
         assert made == {
-            "reclaim": {"curable": True},
-            "allocate": {},
-            "preempt": {"curable": True, "unblock": True},
+            "reclaim": {"curable": True, "retry": "largest-first"},
+            "allocate": {"retry": "largest-first"},
+            "preempt": {"curable": True, "retry": "largest-first", "unblock": True},
         }
     own = config.with_arguments("preempt", curable=False).with_plugins("usage")
-    assert own.actions[2].arguments == {"curable": False, "unblock": True}
+    assert own.actions[2].arguments == {
+        "curable": False,
+        "retry": "largest-first",
+        "unblock": True,
+    }
+    hold = {"name": "allocate", "arguments": {"unready": "hold"}}
+    [holds] = SchedulerConfig.from_mapping({"actions": [hold]}).with_plugins("usage").actions
+    assert holds.arguments == {"unready": "hold"}
     named = SchedulerConfig(actions=config.actions, tiers=config.tiers[:1])
     assert named.with_plugins("usage").actions == config.actions
     registry = default_registry()

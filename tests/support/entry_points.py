@@ -285,6 +285,7 @@ def _arguments() -> dict[str, Callable[[], dict[str, Any]]]:
         "reservations_to_keep": decided,
         "schedule": lambda: {"snapshot": snapshot()},
         "shrink": lambda: {"snapshot": snapshot(), "holds": lambda given: bool(given.jobs)},
+        "Simulation": lambda: {"workload": workload(), "policy": Easy()},
         "simulate": lambda: {"workload": workload(), "policy": Easy()},
         "snapshot_from_objects": objects,
         "standings": decided,

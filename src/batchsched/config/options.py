@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
-from attrs import field, frozen
+from attrs import evolve, field, frozen
 
 from batchsched.actions.action import Action
 from batchsched.config.registry import Registry, What, default_registry, factory_of, unknown_name
@@ -17,6 +17,7 @@ from batchsched.model.immutable import (
     AsMap,
     AsTuple,
     FrozenMap,
+    frozen_map,
     is_frozen_map,
     kept_map,
 )
@@ -71,7 +72,10 @@ def _kept(value: ArgumentValue) -> ArgumentValue:
 
 
 def _kept_row(row: ArgumentRow) -> ArgumentRow:
-    return kept_map(row) if type(row) is dict else row  # what is no mapping is told with its path
+    try:
+        return frozen_map(row)
+    except TypeError:  # what is no mapping is told with its path
+        return row
 
 
 @frozen(kw_only=True)
@@ -140,11 +144,20 @@ With these tiers actions have further arguments by default: `WITH_DEFAULT_TIERS`
 
 WITH_DEFAULT_TIERS: Mapping[str, Mapping[str, ArgumentValue]] = FrozenMap(
     {
-        "preempt": FrozenMap({"curable": True, "unblock": True}),
-        "reclaim": FrozenMap({"curable": True}),
+        "allocate": FrozenMap({"retry": "largest-first"}),
+        "preempt": FrozenMap({"curable": True, "retry": "largest-first", "unblock": True}),
+        "reclaim": FrozenMap({"curable": True, "retry": "largest-first"}),
     }
 )
 """The arguments that actions have by default where the tiers are the default."""
+
+
+def with_default_tiers(action: ActionOption) -> ActionOption:
+    """Return an action with the arguments that it has by default with the default tiers."""
+    usual = dict(WITH_DEFAULT_TIERS.get(action.name, {}))
+    if action.arguments.get("unready") == "hold":
+        usual.pop("retry", None)  # a turn that is not rolled back is not tried again
+    return evolve(action, arguments={**usual, **action.arguments})
 
 
 _NO_POINT = "has no effect: there is no such extension point"

@@ -10,13 +10,13 @@ from attrs import evolve, field, frozen
 from batchsched.config.options import (
     DEFAULT_ACTIONS,
     DEFAULT_TIERS,
-    WITH_DEFAULT_TIERS,
     ActionOption,
     ConfigCheck,
     Placed,
     PluginOption,
     Tier,
     checked,
+    with_default_tiers,
 )
 from batchsched.config.reading import ConfigReader
 from batchsched.config.registry import Registry, default_registry, factory_of, unknown_name
@@ -240,10 +240,7 @@ did you mean 'unready'? known: evictBackfill, retry, starvationThreshold, unread
         """
         options = tuple(actions)
         if self.tiers == DEFAULT_TIERS and tuple(tiers) != DEFAULT_TIERS:
-            options = tuple(
-                evolve(each, arguments={**WITH_DEFAULT_TIERS.get(each.name, {}), **each.arguments})
-                for each in actions
-            )
+            options = tuple(map(with_default_tiers, actions))
         changed = evolve(self, actions=options, tiers=tuple(tiers))
         known = default_registry() if registry is None else registry
         faults = checked(changed.actions, changed.tiers, known, names_too=False).faults

@@ -687,12 +687,12 @@ def _ends(judge: _Judge, claimant: TaskState, tasks: Sequence[TaskState]) -> lis
     """Return when tasks cease to be protected, as far as a plugin knows."""
     assert judge.refused_until is not None
     try:
-        said: Sequence[object] = judge.refused_until(claimant, tasks)
+        said = list[object](judge.refused_until(claimant, tasks))
         ends = [end for end in said if end is not None]
         count = len(said)
     except Exception as error:
         raise plugin_error(judge.name, "refused_until", error) from error
-    times = [end for end in ends if isinstance(end, (int, float)) and isfinite(end)]
+    times = [float(end) for end in ends if isinstance(end, (int, float)) and isfinite(end)]
     problem = ""
     if count != len(tasks):
         problem = f"expected one answer for each of {len(tasks)} candidates, got {count}"
