@@ -187,6 +187,8 @@ def canonical(result: CycleResult, *, with_queues: bool) -> bytes:
         content["queues"] = {}
     if not content["taken_back"]:
         del content["taken_back"]  # as earlier commits, which took nothing back
+    # A time at which to look again is no decision, and earlier commits have none.
+    content.pop("refused_until", None)
     # The record of a search for victims names its action, and a replay has no actions; texts, and
     # the facts that they are made of, repeat what is decided.
     content["pending"] = {
