@@ -7,10 +7,9 @@ from math import inf
 
 from attrs import frozen
 
-from batchsched import JobInfo, NodeInfo, TaskInfo, TaskStatus
+from batchsched import JobInfo, TaskInfo, TaskStatus
 from tests.reference.choose import (
     accepted_nodes,
-    accepting_with_loans,
     feasible_nodes,
     is_accepted,
     place_conditionally,
@@ -109,7 +108,7 @@ def _turn(session: Session, options: _Options, job: JobInfo, tasks: list[TaskInf
             session,
             job,
             tasks,
-            lambda task: _place_task(session, options, task),
+            lambda task: _place_task(session, task),
             is_enough,
             asks_queue=True,
             retry_order=lambda goal: _largest_first(session, goal) if options.retries else goal,
@@ -119,7 +118,7 @@ def _turn(session: Session, options: _Options, job: JobInfo, tasks: list[TaskInf
             keep_part(
                 session,
                 job,
-                lambda task: _place_task(session, options, task),
+                lambda task: _place_task(session, task),
                 is_enough,
                 holds=not options.discards,
                 may_reserve=session.is_starving(job, options.starvation_threshold),
@@ -142,21 +141,13 @@ def _turn(session: Session, options: _Options, job: JobInfo, tasks: list[TaskInf
     return gets_another
 
 
-def _place_task(session: Session, options: _Options, task: TaskInfo) -> bool:
+def _place_task(session: Session, task: TaskInfo) -> bool:
     feasible = feasible_nodes(session, task)
     return (
         place_now(session, task, feasible)
         or place_later(session, task, feasible)
-        or _place_conditionally(session, options, task, feasible)
+        or place_conditionally(session, task, feasible)
     )
-
-
-def _place_conditionally(
-    session: Session, options: _Options, task: TaskInfo, feasible: list[NodeInfo]
-) -> bool:
-    if options.evict_backfill:
-        feasible = accepting_with_loans(session, task)
-    return place_conditionally(session, task, feasible)
 
 
 def _place_tasks(session: Session, options: _Options, job: JobInfo, tasks: list[TaskInfo]) -> bool:
@@ -173,9 +164,7 @@ def _place_tasks(session: Session, options: _Options, job: JobInfo, tasks: list[
         if place_now(session, task, feasible):
             if not options.discards:
                 session.bind_if_ready(job)
-        elif place_later(session, task, feasible) or _place_conditionally(
-            session, options, task, feasible
-        ):
+        elif place_later(session, task, feasible) or place_conditionally(session, task, feasible):
             pass
         else:
             session.failed_tasks.add(task.uid)

@@ -123,32 +123,6 @@ def place_without_evicting(session: Session, task: TaskInfo, searched: Sequence[
     return place_now(session, task, now) or place_later(session, task, searched)
 
 
-def lent_on(session: Session, node: NodeInfo) -> list[TaskInfo]:
-    """Return the backfill tasks on a node that may be called in, in victim order."""
-    bound = {session.state.job_of[bind.task_uid].uid for bind in session.state.binds}
-    jobs = {job.uid for job in session.jobs}
-    found = [
-        other
-        for other in session.state.tasks_on(node)
-        if other.uid in session.state.job_of
-        and session.state.status(other) is TaskStatus.RUNNING
-        and session.state.is_backfill(other)
-        and session.state.job_of[other.uid].uid in jobs - bound
-    ]
-    return session.tiers.victims_in_order(found)
-
-
-def accepting_with_loans(session: Session, task: TaskInfo) -> list[NodeInfo]:
-    """Return the open nodes that will accept a task if what is lent there is called in."""
-    nodes = [
-        node
-        for node in session.nodes
-        if session.accepts_without(task, node, [])
-        or session.accepts_without(task, node, lent_on(session, node))
-    ]
-    return open_nodes(session, task, nodes)
-
-
 def place_conditionally(session: Session, task: TaskInfo, feasible: Iterable[NodeInfo]) -> bool:
     """Ladder step 3: Conditional on the best node where the task fits conditionally."""
     job = session.job_of(task)

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from batchsched import JobInfo, NodeInfo, TaskInfo, TaskStatus
-from tests.reference.choose import lent_on
-from tests.reference.make_room import enough_victims, members, whole_jobs
+from tests.reference.make_room import enough_victims, members, running_on, whole_jobs
 from tests.reference.session import Session
-from tests.reference.state import total_of
+from tests.reference.state import View, total_of
 
 __all__ = ["make_promises_real"]
 
@@ -34,9 +33,17 @@ def _evict_backfill(session: Session, task: TaskInfo, node: NodeInfo) -> bool:
         """Return whether the node accepts the task once they have left."""
         return session.accepts_without(task, node, members(taken))
 
-    # Where what is lent stands in the way, all that counts is what they leave.
-    refuses = not keeps([])
-    candidates = [one for one in lent_on(session, node) if refuses or keeps([[one]])]
+    bound = {session.state.job_of[bind.task_uid].uid for bind in session.state.binds}
+    candidates = running_on(
+        session,
+        node,
+        lambda other: (
+            session.state.status(other) is TaskStatus.RUNNING
+            and session.state.is_backfill(other)
+            and session.job_of(other).uid not in bound
+            and keeps([[other]])
+        ),
+    )
     accounts = session.accounts(node)
     request = task.start_request
     victims = session.tiers.revocable(task, candidates)
@@ -53,14 +60,10 @@ def _evict_backfill(session: Session, task: TaskInfo, node: NodeInfo) -> bool:
             accounts.future_idle + total_of(victim.resreq for victim in leaving)
         ) and request.fits(accounts.eventual + total_of(victim.resreq for victim in own))
 
-    def both(taken: list[list[TaskInfo]]) -> bool:
-        return is_enough(taken) and keeps(taken)
-
-    if refuses:
-        taken = enough_victims(units, both)
-    else:
-        units = [unit for unit in units if keeps([unit])]
-        taken = enough_victims(units, both, keeps)
+    if not session.tiers.accepted(task, [node], View.PROMISED):
+        return False
+    units = [unit for unit in units if keeps([unit])]
+    taken = enough_victims(units, lambda taken: is_enough(taken) and keeps(taken), keeps)
     if taken is None:
         return False
     for victim in members(taken):

@@ -92,8 +92,7 @@ class AllocateAction:
                 or session.plugins.second_try
             ),
         )
-        place_one = partial(_place_one, session, self.evict_backfill)
-        keeps = partial(self._keeps, session)
+        place_one, keeps = partial(_place_one, session), partial(self._keeps, session)
         for turn in turns:
             if self._serve(session, attempts, turn, place_one, keeps):
                 turns.put_back(turn)
@@ -141,14 +140,9 @@ class AllocateAction:
 
 
 def _place_one(
-    session: Session,
-    calls_in: bool,
-    statement: Statement,
-    task: TaskState,
-    stage: Stage | None,
+    session: Session, statement: Statement, task: TaskState, stage: Stage | None
 ) -> bool:
-    ladder = LADDER if stage is None else stage.ladder
-    return place(session, statement, task, ladder, calls_in=calls_in)
+    return place(session, statement, task, LADDER if stage is None else stage.ladder)
 
 
 def _second_try(session: Session, turn: Turn) -> tuple[str, SecondTry] | None:

@@ -18,7 +18,7 @@ from batchsched.session.candidates import (
     try_in_turn,
 )
 from batchsched.session.limits import may_take_task
-from batchsched.session.outlook import accepting_nodes, accepting_with_loans
+from batchsched.session.outlook import accepting_nodes
 from batchsched.session.session import Session, Statement, TakenUnit
 from batchsched.session.tracing import tell_best
 from batchsched.state.needs import need_of_job
@@ -47,7 +47,6 @@ def place(
     ladder: Sequence[Fit] = LADDER,
     *,
     looks_ahead: bool = False,
-    calls_in: bool = False,
 ) -> bool:
     """Place a task on the best node of the first step that has one; return whether there was one.
 
@@ -58,8 +57,6 @@ def place(
         ladder: how the task may fit, in order of preference.
         looks_ahead: whether nodes must accept it as they will be, too, and with what is promised
             in place, as for those who evict.
-        calls_in: whether loans to backfill tasks may be called in for it: then nodes must accept it
-            conditionally as they will be without these.
 
     """
     if not may_take_task(session, task):
@@ -72,30 +69,11 @@ def place(
     for fit in ladder:
         if fit is _CONDITIONALLY and (job.backfilling or session.plugins.job_ready(job)):
             continue
-        if calls_in and fit is _CONDITIONALLY:
-            node = _best_with_loans(session, statement, task)
-        else:
-            node = best(task, fit) if is_free else best_for(session, statement, task, fit, ahead)
+        node = best(task, fit) if is_free else best_for(session, statement, task, fit, ahead)
         if node is not None:
             _STEP[fit](statement, task, node)
             return True
     return False
-
-
-def _best_with_loans(session: Session, statement: Statement, task: TaskState) -> NodeState | None:
-    """Return the best node where a task fits conditionally and loans may be called in for it."""
-    guard, kept = session.plans.guard, statement.kept_for(task)
-    slots = None if statement.within is None else statement.within.slots
-    possible = [
-        node
-        for node in session.nodes
-        if not (node.reserved_tasks and node.is_closed)
-        and (slots is None or node.slot in slots)
-        and session.fits(task, node, _CONDITIONALLY, kept=kept)
-        and (guard is None or guard.allows(task, node))
-    ]
-    nodes = accepting_with_loans(session, task, possible) if possible else []
-    return session.best_among(task, nodes) if nodes else None
 
 
 def take_room(

@@ -82,12 +82,8 @@ def _gone(tasks: Iterable[TaskState]) -> list[_Move]:
 
 def _coming(session: Session, but: TaskState) -> list[_Move]:
     """Return the moves by which all that is promised comes."""
-    promised = [
-        task
-        for status in (TaskStatus.PIPELINED, TaskStatus.CONDITIONAL)
-        for job in session.ledger.jobs_having[status.index].values()
-        for task in job.having(status)
-    ]
+    jobs = session.ledger.jobs_having[TaskStatus.PIPELINED.index].values()
+    promised = [task for job in jobs for task in job.having(TaskStatus.PIPELINED)]
     return [(task, TaskStatus.ALLOCATED, task.node, None) for task in promised if task is not but]
 
 
@@ -160,48 +156,6 @@ def accepts_without_each(
             with _moved(session, _gone(unit)):
                 accepts.append(session.placement.refusal(task, node) is None)
     return accepts
-
-
-def accepting_with_loans(
-    session: Session, task: TaskState, nodes: Iterable[NodeState]
-) -> list[NodeState]:
-    """Return those of some nodes that will accept a task if what is lent there is called in.
-
-    Or as much of that as is needed. O(nodes, and what leaves, is promised or lent).
-    """
-    with _as_they_will_be(session, task):
-        found: list[NodeState] = []
-        for node in nodes:
-            accepts = session.placement.refusal(task, node) is None
-            if not accepts:
-                with _moved(session, _gone(lent_on(node))):
-                    accepts = session.placement.refusal(task, node) is None
-            if accepts:
-                found.append(node)
-    return found
-
-
-def _as_they_will_be(session: Session, task: TaskState) -> AbstractContextManager[None]:
-    if looks_ahead(session, task):
-        return _moved(session, [*_gone(_leaving(session)), *_coming(session, task)])
-    return _moved(session, ())
-
-
-def lent_on(node: NodeState) -> list[TaskState]:
-    """Return the backfill tasks on a node that run on what may be called in."""
-    return [other for other in node.tasks.values() if _is_lent_to(other)]
-
-
-def _is_lent_to(task: TaskState) -> bool:
-    """Return whether a backfill task runs on what may be called in."""
-    job = task.job
-    return (
-        task.status is TaskStatus.RUNNING
-        and task.is_backfill
-        and job is not None
-        and job.in_session
-        and not job.has_bind
-    )
 
 
 def refusal_ahead(session: Session, task: TaskState) -> Unfit | None:

@@ -7,9 +7,9 @@ from typing import TypeVar
 
 from batchsched.model.cluster import TaskStatus
 from batchsched.session.outlook import (
+    accepting_nodes,
     accepts_without,
     accepts_without_each,
-    lent_on,
     looks_ahead,
     promises_stand,
 )
@@ -285,15 +285,17 @@ def _backfill_to_evict(
     session: Session, task: TaskState, node: NodeState
 ) -> Sequence[TaskState] | None:
     """Return the backfill tasks that leave for a task; None: not even all of them are enough."""
-    lent = lent_on(node)
-    refuses = not accepts_without(session, task, node, ())
+    lent = [other for other in node.tasks.values() if _is_lent_to(other)]
     ahead = looks_ahead(session, task)
-    if ahead and not refuses:
+    if ahead:
+        accepting = accepting_nodes(session, task)
+        if accepting is not None and node not in accepting:
+            return None
         lent = [one for (one,) in curing_units(session, task, node, [(t,) for t in lent])]
     candidates = session.in_victim_order(lent)
     units = units_in_order(session, session.plugins.revocable(task, candidates))
     room = Shortfall(task, node, Fit.LATER)
-    if not (ahead or refuses):
+    if not ahead:
         chosen = choose_units_for(session, task, node, units, room, Fit.LATER)
         return None if chosen is None else members_of(chosen)
 
@@ -304,12 +306,17 @@ def _backfill_to_evict(
             and session.no_choice(task, node, Fit.LATER, gone=gone) is None
         )
 
-    if refuses:  # what is lent stands in the way: all that counts is what they leave
-
-        def is_enough(taken: Sequence[Unit]) -> bool:
-            return has_room(taken) and accepts_without(session, task, node, members_of(taken))
-
-        found = fewest_units(units, is_enough)
-    else:
-        found = fewest_ahead(session, task, node, units, has_room)
+    found = fewest_ahead(session, task, node, units, has_room)
     return None if found is None else members_of(found)
+
+
+def _is_lent_to(task: TaskState) -> bool:
+    """Return whether a backfill task runs on what may be called in."""
+    job = task.job
+    return (
+        task.status is TaskStatus.RUNNING
+        and task.is_backfill
+        and job is not None
+        and job.in_session
+        and not job.has_bind
+    )
