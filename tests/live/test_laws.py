@@ -121,6 +121,7 @@ def go_on(life: Life, cluster: Cluster, scheduler: Scheduler, live: Any) -> None
         queues=after.queues,
         other_tasks=after.other_tasks,
         now=after.now,
+        evictions=after.evictions,
     )
 
 

@@ -23,6 +23,7 @@ from hypothesis.strategies import SearchStrategy
 from batchsched import (
     CycleResult,
     JobPhase,
+    Resource,
     Scheduler,
     SchedulerConfig,
     Snapshot,
@@ -570,7 +571,14 @@ def test_every_reason_why_a_job_is_refused(reason: UnfitReason) -> None:
 
 def test_jobs_that_are_not_preemptible_are_refused() -> None:
     def none_preemptible(snapshot: Snapshot) -> Snapshot:
-        return evolve(snapshot, jobs=[evolve(job, preemptible=False) for job in snapshot.jobs])
+        little = Resource(milli_cpu=1000)
+        return evolve(
+            snapshot,
+            jobs=[evolve(job, preemptible=False) for job in snapshot.jobs],
+            queues=[
+                evolve(queue, deserved=little, guarantee=Resource()) for queue in snapshot.queues
+            ],
+        )
 
     def situation(_: Snapshot, __: SchedulerConfig, result: CycleResult) -> bool:
         refusals = [pending.refusal for pending in result.pending.values()]

@@ -13,7 +13,16 @@ from tests.support.clusters import cluster, job, node
 from tests.support.opening import Opened, OpensA, violation_of
 
 import batchsched
-from batchsched import Arguments, SchedulerConfig, TaskStatus, Unfit, UnfitReason
+from batchsched import (
+    ActionOption,
+    Arguments,
+    PluginOption,
+    SchedulerConfig,
+    TaskStatus,
+    Tier,
+    Unfit,
+    UnfitReason,
+)
 from batchsched.plugin import (
     JobState,
     NodeScore,
@@ -347,9 +356,8 @@ def test_a_configuration_that_does_not_name_the_plugin_is_refused_at_once() -> N
 
 
 def test_a_plugin_may_be_given_a_configuration() -> None:
-    config = SchedulerConfig.from_mapping(
-        {"actions": ["allocate"], "tiers": [{"plugins": ["mine", "gang"]}]}
-    )
+    tier = Tier(plugins=(PluginOption(name="mine"), PluginOption(name="gang")))
+    config = SchedulerConfig(actions=[ActionOption(name="allocate")], tiers=[tier])
     check_plugin(built_in("priority"), name="mine", config=config, max_examples=3)
 
 

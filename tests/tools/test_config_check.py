@@ -260,10 +260,16 @@ def test_what_gang_is_switched_off_for_it_does_not_protect(
     assert told == evicting
 
 
+def with_plugin_of_ones_own(actions: str, *plugins: str) -> SchedulerConfig:
+    """Return a configuration in one tier, with names that are in no registry yet."""
+    tier = Tier(plugins=[PluginOption(name=name) for name in plugins])
+    return SchedulerConfig(actions=config(actions).actions, tiers=[tier])
+
+
 def test_a_plugin_of_ones_own_may_say_what_queues_deserve() -> None:
     registry = default_registry()
     registry.register_plugin("shares", factory_of("priority"))
-    checked = config("reclaim, allocate", ["gang", "predicates", "shares"])
+    checked = with_plugin_of_ones_own("reclaim, allocate", "gang", "predicates", "shares")
     codes = {finding.code for finding in check_config(checked, registry=registry)}
     assert "ReclaimWithoutShares" not in codes
 
@@ -395,9 +401,7 @@ def test_what_is_no_configuration_is_found_to_be_none(given: Any) -> None:
 
 
 def test_what_cannot_be_built_is_found_with_its_path() -> None:
-    wrong = SchedulerConfig(
-        actions=config("allocate").actions, tiers=config("allocate", ["drff"]).tiers
-    )
+    wrong = with_plugin_of_ones_own("allocate", "drff")
     (finding,) = check_config(wrong)
     assert (finding.code, finding.place) == ("UnknownPlugin", "tiers[0].plugins[0]")
     assert "did you mean 'drf'" in finding.consequence
@@ -615,7 +619,7 @@ def test_fields_of_queues_that_no_plugin_reads_are_found(field: str) -> None:
 def test_a_plugin_of_ones_own_may_read_queues() -> None:
     registry = default_registry()
     registry.register_plugin("shares", factory_of("priority"))
-    checked = config("allocate", ["gang", "predicates", "shares"])
+    checked = with_plugin_of_ones_own("allocate", "gang", "predicates", "shares")
     (small,) = small_queue_trees()["limit"]
     findings = check_config(checked, small, registry=registry)
     assert "QueueFieldNotRead" not in {finding.code for finding in findings}
