@@ -11,8 +11,6 @@ import pytest
 from tests.seeded_bugs import run
 from tests.seeded_bugs.sowing import PACKAGE, SOURCE, Bug, read_bugs
 
-pytestmark = pytest.mark.slow
-
 BUGS = read_bugs()
 MISSED = read_bugs("missed.txt")
 
@@ -44,6 +42,7 @@ def test_it_changes_one_line_of_the_source_as_it_is(bug: Bug) -> None:
     assert sum(one != other for one, other in zip(before, after, strict=True)) == 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "name",
     ["gang-ready-too-early", "tiers-last-uid-first"],
@@ -55,6 +54,7 @@ def test_it_is_caught(name: str) -> None:
     assert found["check"] not in ("import", "it does not end")
 
 
+@pytest.mark.slow
 def test_nothing_is_found_in_the_source_as_it_is() -> None:
     """For as long as a first look takes; `run.py` takes its time before it sows anything."""
     found = run.try_out(None, seconds=4)
