@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from enum import Enum
-from typing import TYPE_CHECKING, TypeAlias, TypedDict, cast
+from typing import Protocol, TypedDict, cast
 
 from attrs import field, frozen
 
@@ -40,9 +40,6 @@ from batchsched.model.immutable import (
 from batchsched.model.resources import Resource, ResourceLimit
 from batchsched.model.serialisation import WRITTEN
 from batchsched.model.topology import TopologyRequest
-
-if TYPE_CHECKING:
-    from batchsched.model.result import Bind, Promise
 
 
 class TaskStatus(Enum):
@@ -505,8 +502,18 @@ DEVICES = "devices"
 """The plugin whose choices are the field `devices`, in place of an entry of `choices`."""
 
 
-HasChoices: TypeAlias = "TaskInfo | Bind | Promise"
-"""A task, or a decision on one."""
+class HasChoices(Protocol):
+    """A task, or a decision on one."""
+
+    @property
+    def choices(self) -> Mapping[str, Hashable]:
+        """What plugins chose, by the name of the plugin."""
+        ...
+
+    @property
+    def devices(self) -> tuple[DevicePick, ...] | None:
+        """The devices that were chosen; None: none were asked for."""
+        ...
 
 
 class ChoiceFields(TypedDict):

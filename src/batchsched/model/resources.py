@@ -17,6 +17,7 @@ from attrs import field, frozen
 
 from batchsched.errors import ArgumentError, Fault, QuantityError, ResourceError
 from batchsched.model.immutable import EMPTY, AsMap
+from batchsched.model.quantities import milli_value, value
 
 Amount = int | float
 """A quantity of one dimension, in its unit: whole, except for past use and computed shares."""
@@ -88,9 +89,6 @@ class Resource:
 resource, such as example.com/license
 
         """
-        # Imported here, since that module's errors show resources.
-        from batchsched.model.quantities import milli_value, value  # noqa: PLC0415
-
         faults: list[Fault] = []
         amounts: dict[str, int] = {}
         for name, given in {"cpu": cpu, "memory": memory, "gpu": gpu, **scalars}.items():

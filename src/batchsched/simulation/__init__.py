@@ -46,6 +46,7 @@ from batchsched.simulation.generation import (
     resampled_by_users,
     resampled_by_weeks,
 )
+from batchsched.simulation.jobs import Job, Machine
 from batchsched.simulation.metrics import (
     Jobs,
     Margin,
@@ -99,7 +100,7 @@ from batchsched.simulation.sweeps import (
 )
 from batchsched.simulation.view import Profile, View
 from batchsched.simulation.work import After, ByDistance, ByModel, Checkpoint, Cost, NoCost, Speed
-from batchsched.simulation.workload import Job, Machine, Workload
+from batchsched.simulation.workload import Workload
 
 __all__ = [
     "MURI_START_COSTS",

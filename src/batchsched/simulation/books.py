@@ -13,9 +13,9 @@ from batchsched.model.devices import DevicePick
 from batchsched.model.immutable import EMPTY
 from batchsched.model.resources import Resource
 from batchsched.model.rules import accepts_by_description, out_of_service
+from batchsched.simulation.jobs import Machine
 from batchsched.simulation.settings import Reservation
 from batchsched.simulation.work import CPU
-from batchsched.simulation.workload import Machine
 
 Vector = tuple[int, ...]
 """Amounts by dimension."""

@@ -30,8 +30,8 @@ from batchsched.simulation.checks import (
     is_number,
     refuse,
 )
-from batchsched.simulation.record import Record
-from batchsched.simulation.workload import Job, Machine, Workload
+from batchsched.simulation.jobs import Job, Machine
+from batchsched.simulation.workload import Workload, exact_number
 
 ItemT = TypeVar("ItemT")
 
@@ -138,7 +138,7 @@ class _Reader:
                 told = f"field {index + 1}: expected {what}, got {word[:80]!r}"
                 self.problem(number, told, left_out=True)
                 return None
-        return list(map(_exact, values))
+        return list(map(exact_number, values))
 
     def _is_usable(self, line: int, row: Sequence[float]) -> bool:
         job, submit, run, time = f"job {row[NUMBER]}", row[SUBMIT], row[RUN], row[TIME]
@@ -263,69 +263,6 @@ def _processors(row: Sequence[float]) -> int:
     return int(row[PROCESSORS] if row[PROCESSORS] > 0 else row[ALLOCATED])
 
 
-CANCELLED = 5
-"""The status of jobs that never ended."""
-
-
-def swf_lines(workload: Workload, record: Record | None = None) -> Iterator[str]:
-    """Yield the lines of a log of jobs; without the record of a run, waiting times are unknown."""
-    count, machine = len(workload), workload.machine
-    header: dict[str, object] = {"Version": "2.2", "MaxJobs": count, "MaxRecords": count}
-    if machine is not None:
-        header |= {"MaxNodes": machine.nodes, "MaxProcs": machine.processors}
-    if record is not None:
-        header |= {"Computer": f"simulated: {record.policy}", "Note": record.settings}
-    yield from (f"; {label}: {value}" for label, value in header.items())
-    named = any(isinstance(each, str) for each in workload.ids)
-    numbers = {each: place if named else each for place, each in enumerate(workload.ids, 1)}
-    columns = [
-        workload.column(name)
-        for name in ("status", "user", "group", "application", "queue", "partition")
-    ]
-    after, think = workload.after, workload.think
-    for index, each in enumerate(workload.ids):
-        wait, run = None, workload.runs[index] if record is None else None
-        if record is not None:
-            start, end = record.outcome.starts[index], record.outcome.ends[index]
-            submit = record.submitted[index]
-            if end is not None and start is not None and submit is not None:
-                wait, run = start - submit, record.runs[index]
-        status, *others = (
-            value if isinstance(value, int) else None
-            for value in (column[index] for column in columns)
-        )
-        size = workload.processors[index]
-        preceding = after[index]
-        if isinstance(preceding, tuple):
-            preceding = preceding[0].job if len(preceding) == 1 else None
-        values: list[object] = [
-            numbers[each],
-            workload.submits[index],
-            wait,
-            run,
-            None if run is None else size,
-            *(None, None),  # processor time and memory used
-            size,
-            workload.requested[index],
-            None,  # memory requested
-            CANCELLED if run is None else status,
-            *others,
-        ]
-        values += [None, None] if preceding is None else [numbers[preceding], think[index]]
-        yield " ".join(map(_text, values))
-
-
-def _text(value: object) -> str:
-    """Return a value of a line as text.
-
-    >>> _text(None), _text(60.0), _text(0.5)
-    ('-1', '60', '0.5')
-    """
-    if value is None:
-        return "-1"
-    return str(_exact(value) if isinstance(value, float) else value)
-
-
 Row = Mapping[str, str]
 
 _SIZES: Final = (1, 2, 4, 8, 16, 32)
@@ -428,10 +365,10 @@ def read_muri(
             iteration = _whole(row["iteration_time"]) * MURI_SLOWDOWN / 1000
             seconds = _whole(row["iterations"]) * iteration
         else:
-            seconds = _exact(milliseconds / 1000)
+            seconds = exact_number(milliseconds / 1000)
         return Job(
             id=_whole(row["job_id"]),
-            submit=_exact(start + _number(row["submit_time"]) / 1000),
+            submit=exact_number(start + _number(row["submit_time"]) / 1000),
             run=seconds,
             processors=_whole(row["num_gpu"]),
             labels={"model": row["model_name"]},
@@ -511,11 +448,7 @@ def _number(text: str) -> float:
     value = float(text)
     if not isfinite(value):
         raise ValueError(f"expected a finite number, got {text[:80]!r}")
-    return _exact(value)
-
-
-def _exact(value: float) -> float:
-    return int(value) if value == int(value) else value
+    return exact_number(value)
 
 
 def _whole(text: str) -> int:
@@ -525,4 +458,4 @@ def _whole(text: str) -> int:
 def _seconds_of(text: str) -> float:
     moment = datetime.fromisoformat(text)
     # Times in traces are local and without a zone; only their differences matter.
-    return _exact((moment.replace(tzinfo=None) - datetime(1970, 1, 1)).total_seconds())
+    return exact_number((moment.replace(tzinfo=None) - datetime(1970, 1, 1)).total_seconds())

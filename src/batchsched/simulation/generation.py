@@ -26,9 +26,10 @@ from batchsched.simulation.checks import (
     is_number,
     refuse,
 )
+from batchsched.simulation.jobs import Machine
 from batchsched.simulation.randomness import RandomNumbers
 from batchsched.simulation.settings import Incident, NodeDown, NodeUp, faults_of_time
-from batchsched.simulation.workload import Machine, Workload
+from batchsched.simulation.workload import Workload
 
 DAY = 86400
 LONGEST = 60 * 3600

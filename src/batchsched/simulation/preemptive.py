@@ -40,11 +40,12 @@ from batchsched.simulation.decisions import (
     Wake,
 )
 from batchsched.simulation.engine import Decides, Policy, run_on_nodes, takes_general, why_not_fast
+from batchsched.simulation.jobs import Machine
 from batchsched.simulation.predictors import Perfect, Predictor
 from batchsched.simulation.settings import Outcome, Passes, Settings
 from batchsched.simulation.view import View
 from batchsched.simulation.work import ByDistance, Checkpoint, Cost, NoCost
-from batchsched.simulation.workload import Machine, Workload
+from batchsched.simulation.workload import Workload
 
 
 @frozen(kw_only=True)

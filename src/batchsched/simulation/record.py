@@ -15,9 +15,10 @@ from batchsched.model.validation.arguments import checks_arguments
 from batchsched.model.validation.values import is_integer, is_mapping, is_text, items_of, shown
 from batchsched.simulation.checks import JobId, SimulationError, is_number, refuse
 from batchsched.simulation.engine import Policy
+from batchsched.simulation.jobs import Machine
 from batchsched.simulation.settings import Interval, NodesOfRun, Outcome, Settings
 from batchsched.simulation.work import CPU
-from batchsched.simulation.workload import Machine, Workload
+from batchsched.simulation.workload import Workload
 
 Cell = float | str | None
 """A value of a table."""

@@ -6,11 +6,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Final, NoReturn, cast
 
-from attrs import evolve, field, fields_dict, frozen
+from attrs import evolve, frozen
 
 from batchsched.config.scheduler_config import SchedulerConfig
 from batchsched.errors import Fault
-from batchsched.model.cluster import JobInfo
 from batchsched.model.immutable import kept_tuple
 from batchsched.model.serialisation import Format, JsonValue
 from batchsched.model.validation.arguments import asked
@@ -25,7 +24,7 @@ from batchsched.simulation.checks import (
     shortened,
 )
 from batchsched.simulation.engine import Policy
-from batchsched.simulation.files import swf_lines
+from batchsched.simulation.jobs import NO_MACHINE
 from batchsched.simulation.metrics import Figures
 from batchsched.simulation.record import (
     Columns,
@@ -45,8 +44,14 @@ from batchsched.simulation.settings import (
     Ties,
 )
 from batchsched.simulation.view import View
-from batchsched.simulation.work import After, Checkpoint, Speed
-from batchsched.simulation.workload import NO_MACHINE, Machine, Workload
+from batchsched.simulation.work import Checkpoint
+from batchsched.simulation.workload import (
+    Workload,
+    WrittenWorkload,
+    read_workload,
+    swf_lines,
+    written_workload,
+)
 
 
 @frozen(kw_only=True, slots=False, repr=False, eq=False)
@@ -114,7 +119,17 @@ class Run(Figures):
         Waiting times are those of the run. Jobs that never ended have status 5 (cancelled) and no
         run time. If ids are names, jobs get numbers in order of submission.
         """
-        return swf_lines(self.workload, self)
+        waits, runs = list[float | None](), list[float | None]()
+        ends, starts = self.outcome.ends, self.outcome.starts
+        for submit, start, end, run in zip(self.submitted, starts, ends, self.runs, strict=True):
+            if submit is None or start is None or end is None:
+                waits.append(None)
+                runs.append(None)
+            else:
+                waits.append(start - submit)
+                runs.append(run)
+        header = {"Computer": f"simulated: {self.policy}", "Note": self.settings}
+        return swf_lines(self.workload, header=header, waits=waits, runs=runs)
 
     def to_dict(self) -> dict[str, JsonValue]:
         """Return the run as dicts, lists, strings and numbers only, ready for JSON. O(size).
@@ -338,38 +353,6 @@ def _run_times(workload: Workload, settings: Settings) -> Sequence[float]:
     ]
 
 
-_Names = tuple[int | str | None, ...]
-_Numbers = tuple[float | None, ...]
-
-
-@frozen(kw_only=True)
-class WrittenWorkload:
-    """The columns of a workload; `info` has numbers of the jobs in `infos`."""
-
-    id: tuple[int | str, ...]
-    submit: tuple[float, ...]
-    run: tuple[float, ...]
-    processors: tuple[int | None, ...]
-    requested: _Numbers | None = None
-    user: _Names | None = None
-    group: _Names | None = None
-    queue: _Names | None = None
-    partition: _Names | None = None
-    application: _Names | None = None
-    status: tuple[int | None, ...] | None = None
-    after: tuple[int | str | tuple[After, ...] | None, ...] | None = None
-    think: _Numbers | None = None
-    labels: tuple[Mapping[str, str] | None, ...] | None = None
-    info: tuple[int | None, ...] | None = None
-    priority: tuple[int | None, ...] | None = None
-    deadline: _Numbers | None = None
-    speed: tuple[Speed | None, ...] | None = None
-    checkpoint: tuple[Checkpoint | None, ...] | None = None
-    infos: tuple[JobInfo, ...] = ()
-    machine: Machine | None = None
-    header: Mapping[str, str] = field(factory=dict[str, str])
-
-
 @frozen(kw_only=True)
 class WrittenRun:
     """A run, with the name of its policy."""
@@ -381,7 +364,6 @@ class WrittenRun:
     outcome: Outcome
 
 
-WORKLOAD: Final = Format(WrittenWorkload, name="Workload", version=1, error=WorkloadError)
 _RUN: Final = Format(WrittenRun, name="Run", version=1, error=SimulationError)
 
 
@@ -411,35 +393,6 @@ class ReadPolicy(Policy):
 
     def __str__(self) -> str:
         return self.name
-
-
-def written_workload(workload: Workload) -> WrittenWorkload:
-    """Return the columns of a workload as they are written."""
-    columns: dict[str, object] = {
-        name: tuple(column) for name, column in workload.columns().items()
-    }
-    infos = dict.fromkeys(info for info in workload.infos if info is not None)
-    if infos:
-        number = {info: place for place, info in enumerate(infos)}
-        columns["info"] = tuple(None if one is None else number[one] for one in workload.infos)
-    columns |= {"infos": tuple(infos), "machine": workload.machine, "header": workload.header}
-    return WrittenWorkload(**columns)  # type: ignore[arg-type]
-
-
-def read_workload(written: WrittenWorkload) -> Workload:
-    """Return the workload of columns as they are written."""
-    columns: dict[str, Sequence[object]] = {}
-    for name in fields_dict(WrittenWorkload):
-        column = getattr(written, name)
-        if column is not None and name not in ("infos", "machine", "header"):
-            columns[name] = column
-    if written.info is not None:
-        known = range(len(written.infos))
-        columns["info"] = [
-            None if one is None else written.infos[one] if one in known else one
-            for one in written.info
-        ]
-    return Workload.from_columns(columns, machine=written.machine, header=written.header)
 
 
 def _faults_of(written: WrittenRun, workload: Workload) -> Iterator[Fault]:

@@ -36,9 +36,10 @@ from batchsched.simulation.decisions import (
     RunningJob,
     WaitingJob,
 )
+from batchsched.simulation.jobs import Machine
 from batchsched.simulation.settings import Interval, Piece, QueueSet, Settings
 from batchsched.simulation.work import CPU, NEVER_SAVED, Checkpoint, Speed, is_enough
-from batchsched.simulation.workload import Machine, Workload
+from batchsched.simulation.workload import Workload
 
 Exact = int | Fraction
 """A number that is kept exactly."""

@@ -1,358 +1,52 @@
-"""Workloads: jobs and machines, and what is wrong with them."""
+"""Workloads: jobs in order of submission, on a machine; and how they are written down."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from copy import copy
 from itertools import pairwise
-from typing import NamedTuple, cast, final
+from typing import Final, cast, final
 
-from attrs import evolve, field, frozen
+from attrs import evolve, field, fields_dict, frozen
 
-from batchsched.errors import Fault, SnapshotError, UnknownNameError
-from batchsched.model.cluster import JobInfo, NodeInfo, Queue
+from batchsched.errors import Fault, UnknownNameError
+from batchsched.model.cluster import JobInfo, NodeInfo
 from batchsched.model.devices import CounterSet, Device
-from batchsched.model.immutable import AsTuple, ByName, gone_through, kept_in_order
-from batchsched.model.serialisation import JsonValue
-from batchsched.model.snapshot import Snapshot
-from batchsched.model.texts import counted
+from batchsched.model.immutable import EMPTY
+from batchsched.model.serialisation import Format, JsonValue
 from batchsched.model.topology import Topology
 from batchsched.model.validation.arguments import asked, checks_arguments
-from batchsched.model.validation.topology import without_requests
 from batchsched.model.validation.values import (
-    cycles_of,
     is_collection,
-    is_integer,
     is_mapping,
     is_of,
     is_text,
-    is_tuple,
     items_of,
     shown,
 )
 from batchsched.simulation.checks import (
     JobId,
     WorkloadError,
-    faults_of_count,
     faults_unless,
     is_number,
     refuse,
 )
+from batchsched.simulation.jobs import (
+    COLUMNS,
+    NO_MACHINE,
+    REQUIRED,
+    Job,
+    Machine,
+    faults_of_columns,
+    jobs_of,
+)
 from batchsched.simulation.work import (
-    CPU,
     After,
     Checkpoint,
     OrderedTasks,
     Speed,
-    faults_of_after,
-    faults_of_checkpoint,
-    faults_of_speed,
     ordered_tasks,
 )
-
-
-def _faults_of(columns: Mapping[str, Sequence[object]]) -> Iterator[Fault]:
-    """Yield everything wrong with the columns of a workload."""
-    found = _faults_of_shapes(columns) or list(_faults_of_ids(columns["id"]))
-    if found:
-        yield from found
-        return
-    ids = columns["id"]
-    infos = columns.get("info", ())
-    for name, rule in _NUMBER_COLUMNS.items():
-        for index, value in enumerate(columns.get(name, ())):
-            if name == "processors" and infos and infos[index] is not None:
-                continue
-            if not rule.allows(value):
-                where = f"jobs[{ids[index]!r}].{name}"
-                yield Fault(where, f"expected {rule.what}, got {shown(value)}")
-    for name, faults_of in (("speed", faults_of_speed), ("checkpoint", faults_of_checkpoint)):
-        for each, value in zip(ids, columns.get(name, ()), strict=False):
-            if value is not None:
-                yield from faults_of(f"jobs[{each!r}].{name}", value)
-    if infos:
-        yield from _faults_of_infos(columns)
-    if "after" in columns:
-        yield from _faults_of_dependencies(ids, columns["after"])
-
-
-def _faults_of_shapes(columns: Mapping[str, Sequence[object]]) -> list[Fault]:
-    """Return what is wrong with the names and types of columns, or else with their lengths."""
-    found = [
-        Fault(name, "expected a column of this name, got none")
-        for name in REQUIRED
-        if name not in columns
-    ]
-    for name in columns:
-        if not is_text(name) or name not in COLUMNS:
-            where = name if is_text(name) else f"columns[{shown(name)}]"
-            found.append(Fault(where, f"unknown column; expected one of {', '.join(COLUMNS)}"))
-    for name, column in columns.items():
-        if not (is_of(column, list) or is_of(column, tuple) or is_of(column, range)):
-            found.append(Fault(name, f"expected a column such as a list, got {shown(column)}"))
-    lengths = {} if found else {name: len(column) for name, column in columns.items()}
-    if len(set(lengths.values())) > 1:
-        message = f"expected columns of equal length, got the lengths {lengths}"
-        found.append(Fault("columns", message))
-    return found
-
-
-def _faults_of_infos(columns: Mapping[str, Sequence[object]]) -> Iterator[Fault]:
-    """Yield what is wrong with jobs as the scheduler sees them, and with what is told twice."""
-    known = dict[JobInfo, None]()
-    for index, (each, info) in enumerate(zip(columns["id"], columns["info"], strict=True)):
-        where = f"jobs[{each!r}].info"
-        if info is None:
-            continue
-        if not is_of(info, JobInfo):
-            yield Fault(where, f"expected a JobInfo or None, got {shown(info)}")
-            continue
-        try:
-            is_new = info not in known
-        except TypeError:  # what cannot be hashed is no valid part of a job
-            is_new = True
-        if is_new:
-            try:
-                # What it asks of topologies is asked of the machine, before a simulation.
-                Snapshot(jobs=[without_requests(info)], queues=[Queue(name=info.queue)])
-            except SnapshotError as error:
-                yield Fault(where, "; ".join(map(str, error.faults)))
-                continue
-            known[info] = None
-        for name in ("depends_on", "plan"):
-            if getattr(info, name):
-                message = "expected none: use after, and let the scheduler plan"
-                yield Fault(f"{where}.{name}", message)
-        if not info.tasks or ordered_tasks(info).need > len(info.tasks):
-            yield Fault(f"{where}.tasks", "expected as many tasks as the job needs")
-        if columns["processors"][index] is not None:
-            message = "expected None, as info tells what the job needs"
-            yield Fault(f"jobs[{each!r}].processors", message)
-        for name in ("queue", "user", "priority", "labels"):
-            own = columns[name][index] if name in columns else None
-            theirs = getattr(info, name)
-            same = str(own) == theirs if name in ("queue", "user") else own == theirs
-            is_open = name in ("user", "labels") and not theirs  # it says none
-            if own is not None and own != {} and not (same or is_open):
-                message = f"expected that of info, {shown(theirs)}, or none, got {shown(own)}"
-                yield Fault(f"jobs[{each!r}].{name}", message)
-
-
-LATEST = 10**15
-"""The latest time in seconds, and the most processors: sums of many of these are exact enough."""
-
-
-class _Number(NamedTuple):
-    """The range of values that a column may have."""
-
-    what: str
-    least: float
-    above: bool = False
-    whole: bool = False
-    known: bool = False
-
-    def allows(self, value: object) -> bool:
-        if value is None or (self.whole and type(value) is not int):
-            return value is None and not self.known
-        return is_number(value, least=self.least, above=self.above, most=LATEST)
-
-
-_NUMBER_COLUMNS = {
-    "submit": _Number("a time in seconds, 0 or later", 0, known=True),
-    "run": _Number("a time in seconds, 0 or more", 0, known=True),
-    "processors": _Number("a whole number, 1 or more", 1, whole=True, known=True),
-    "requested": _Number("a time in seconds above 0, or None", 0, above=True),
-    "think": _Number("a time in seconds, 0 or more", 0),
-    "deadline": _Number("a time in seconds, or None", -LATEST),
-    "priority": _Number("a whole number", -LATEST, whole=True),
-}
-
-
-def _faults_of_ids(ids: Sequence[object]) -> Iterator[Fault]:
-    types = {type(each) for each in ids}
-    if not (types <= {int} or types <= {str}):
-        names = ", ".join(sorted(each.__name__ for each in types))
-        yield Fault("id", f"expected ids that are all whole numbers or all text, got {names}")
-        return
-    if len(set(ids)) < len(ids):
-        seen = set[object]()
-        for each in ids:
-            if each in seen:
-                yield Fault(f"jobs[{each!r}]", "expected unique ids, got this one more than once")
-            seen.add(each)
-
-
-def _faults_of_dependencies(ids: Sequence[object], after: Sequence[object]) -> Iterator[Fault]:
-    known = set(ids)
-    before: dict[object, list[object]] = {}
-    for each, given in zip(ids, after, strict=True):
-        if given is None:
-            continue
-        where = f"jobs[{each!r}].after"
-        named: dict[str, object] = {where: given}
-        if is_tuple(given):
-            named = {}
-            for place, one in enumerate(given):
-                yield from faults_of_after(f"{where}[{place}]", one)
-                if is_of(one, After):
-                    named[f"{where}[{place}].job"] = one.job
-        for path, other in named.items():
-            if is_text(other) or is_integer(other):
-                before.setdefault(each, []).append(other)
-                if other in known:
-                    continue
-            message = f"expected the id of a job in this workload, got {shown(other)}"
-            yield Fault(path, message)
-    # Ids of a workload are of one type, so that they have an order, as names have.
-    for cycle in cycles_of(cast("Mapping[str, list[str]]", before)):
-        around = " after ".join(map(repr, (*cycle, cycle[0])))
-        yield Fault(f"jobs[{cycle[0]!r}].after", f"jobs depend on each other: {around}")
-
-
-@frozen
-class Machine:
-    """Equal nodes with the same number of processors each, or nodes as a scheduler sees them.
-
-    In traces of GPU jobs, processors are GPUs.
-
-    >>> Machine(nodes=32, per_node=8).processors
-    256
-    """
-
-    nodes: int
-    """The number of nodes, 1 or more."""
-    per_node: int = 1
-    """The number of processors of each node, 1 or more; with `infos`, of the largest."""
-    infos: tuple[NodeInfo, ...] = field(default=(), converter=ByName[NodeInfo])
-    """The nodes in order of name, if they are more than processors; see `Machine.of`."""
-    topologies: tuple[Topology, ...] = field(default=(), converter=ByName[Topology], kw_only=True)
-    """How the nodes are grouped; see `batchsched.Snapshot`, as for the next two."""
-    devices: tuple[Device, ...] = field(default=(), converter=AsTuple[Device], kw_only=True)
-    """Devices that several nodes reach."""
-    counter_sets: tuple[CounterSet, ...] = field(
-        default=(), converter=AsTuple[CounterSet], kw_only=True
-    )
-
-    def __attrs_post_init__(self) -> None:
-        least = 0 if type(self.infos) is tuple and self.infos else 1
-        faults = list(faults_of_count("nodes", self.nodes, 1))
-        faults += faults_of_count("per_node", self.per_node, least)
-        try:
-            Snapshot(
-                nodes=self.infos,
-                topologies=self.topologies,
-                devices=self.devices,
-                counter_sets=self.counter_sets,
-            )
-        except SnapshotError as error:
-            faults += error.faults
-        refuse(WorkloadError, faults)
-
-    @classmethod
-    def of(
-        cls,
-        nodes: Iterable[NodeInfo],
-        *,
-        topologies: Iterable[Topology] = (),
-        devices: Iterable[Device] = (),
-        counter_sets: Iterable[CounterSet] = (),
-    ) -> Machine:
-        """Return the machine of these nodes, and of what a snapshot has besides them.
-
-        Raises:
-            WorkloadError: The nodes are invalid, or there are none. All faults at once.
-        """
-        infos = kept_in_order(nodes, lambda node: node.name, "infos")
-        if type(infos) is not tuple or not infos:
-            raise WorkloadError.at("nodes", f"expected nodes, got {shown(nodes)}")
-        made = cls(
-            1, infos=infos, topologies=topologies, devices=devices, counter_sets=counter_sets
-        )  # refuses what cannot be
-        most = max(int(node.allocatable.milli_cpu // CPU) for node in infos)
-        return evolve(made, nodes=len(infos), per_node=most)
-
-    @property
-    def processors(self) -> int:
-        """The number of processors of all nodes together: their whole cpus."""
-        if not self.infos:
-            return self.nodes * self.per_node
-        return sum(int(node.allocatable.milli_cpu // CPU) for node in self.infos)
-
-    @property
-    def is_equal(self) -> bool:
-        """Whether all nodes have the same resources."""
-        return len({node.allocatable for node in self.infos}) <= 1
-
-    def __str__(self) -> str:
-        if self.infos and not self.is_equal:
-            return f"{self.nodes:,} nodes with {counted(self.processors, 'processor')}"
-        if self.per_node == 1:
-            return counted(self.nodes, "processor")
-        return f"{counted(self.nodes, 'node')} of {counted(self.per_node, 'processor')}"
-
-
-@frozen(kw_only=True)
-class Job:
-    """A job of a workload: what it requests, and how long it runs.
-
-    All times are in seconds, on the clock of the workload.
-    """
-
-    id: JobId
-    """A number or a name; all jobs of a workload have numbers, or all have names."""
-    submit: float
-    """When it is submitted, 0 or later."""
-    run: float
-    """Its run time, 0 or more. Policies do not see it."""
-    processors: int | None = None
-    """The number of processors that it needs, all at once, from start to end; 1 or more. None:
-    `info` says what it needs."""
-    info: JobInfo | None = None
-    """The job as the scheduler sees it. Names and UIDs are those of the simulator: `id`, and
-    `id-0`, `id-1` ... for the tasks in order; its estimate is the requested time."""
-    requested: float | None = None
-    """The time limit that its user requested, more than 0; None: unknown."""
-    priority: int | None = None
-    """Its priority, for policies that read it."""
-    deadline: float | None = None
-    """When it should have ended."""
-    user: JobId | None = None
-    group: JobId | None = None
-    queue: JobId | None = None
-    partition: JobId | None = None
-    application: JobId | None = None
-    status: int | None = None
-    """Its status in the log: 1 completed, 0 failed, 5 cancelled, or another number of the log."""
-    after: JobId | tuple[After, ...] | None = None
-    """The id of the job that must end before this one counts as submitted, or conditions that
-    must all hold."""
-    think: float = 0
-    """The think time: from the end of that job to the submission of this one."""
-    speed: Speed | None = None
-    """How fast it works. None: a second of work in a second."""
-    checkpoint: Checkpoint | None = None
-    """When it saves its work. None: as the simulation says."""
-    labels: Mapping[str, str] = field(factory=dict[str, str])
-    """Other known properties, such as the model that a job trains."""
-
-
-def _jobs(given: Iterable[Job]) -> Iterator[Job]:
-    """Yield the jobs of an argument."""
-    if not is_collection(given):
-        raise WorkloadError.at("jobs", f"expected jobs, got {shown(given)}; use a list")
-    for number, job in enumerate(gone_through("jobs", given, WorkloadError)):
-        if not is_of(job, Job):
-            raise WorkloadError.at(f"jobs[{number}]", f"expected a Job, got {shown(job)}")
-        yield job
-
-
-REQUIRED = ("id", "submit", "run", "processors")
-OPTIONAL = (
-    "requested", "user", "group", "queue", "partition", "application", "status", "after", "labels",
-    "info", "priority", "deadline", "speed", "checkpoint",
-)  # fmt: skip
-"""Columns that are kept only if some job has a value; `think` is kept with `after`."""
-COLUMNS = (*REQUIRED, *OPTIONAL, "think")
 
 
 @final
@@ -386,7 +80,7 @@ class Workload:
             WorkloadError: Invalid jobs: negative or infinite times, fewer than one processor,
                 duplicate ids, jobs that depend on each other. All faults at once.
         """
-        listed = list(_jobs(jobs))
+        listed = list(jobs_of(jobs))
         columns: dict[str, Sequence[object]] = {
             name: [getattr(job, name) for job in listed] for name in COLUMNS
         }
@@ -432,7 +126,7 @@ class Workload:
             raise WorkloadError.at("columns", f"raised {cause!r} when it was read") from cause
         if "info" in columns and "id" in columns and "processors" not in columns:
             columns = {**columns, "processors": (None,) * len(columns["id"])}
-        faults = list(_faults_of(columns))
+        faults = list(faults_of_columns(columns))
         is_right = machine is None or is_of(machine, Machine)
         faults += faults_unless(is_right, "machine", "a Machine or None", machine)
         kept_header: dict[str, str] = {}
@@ -646,8 +340,6 @@ class Workload:
         Jobs with `info` need the whole cpus of their need. A log has one preceding job: other
         conditions are left out.
         """
-        from batchsched.simulation.files import swf_lines  # noqa: PLC0415 - a reader
-
         return swf_lines(self)
 
     def to_dict(self) -> dict[str, JsonValue]:
@@ -660,9 +352,7 @@ class Workload:
         >>> Workload.from_dict(workload.to_dict()) == workload
         True
         """
-        from batchsched.simulation.run import WORKLOAD, written_workload  # noqa: PLC0415 - a writer
-
-        return WORKLOAD.to_dict(written_workload(self))
+        return _FORMAT.to_dict(written_workload(self))
 
     @classmethod
     def from_dict(cls, given: Mapping[str, object], /) -> Workload:
@@ -672,9 +362,7 @@ class Workload:
             WorkloadError: It cannot be read, was written by a newer version, or is invalid; all
                 faults at once.
         """
-        from batchsched.simulation.run import WORKLOAD, read_workload  # noqa: PLC0415 - a reader
-
-        return read_workload(WORKLOAD.from_dict(given))
+        return read_workload(_FORMAT.from_dict(given))
 
     # Workloads derived from this one
 
@@ -794,6 +482,145 @@ def _known_after(after: object, known: Collection[object]) -> object:
     return left or None
 
 
-NO_MACHINE = Fault(
-    "workload", "expected a workload with a machine, got none; use workload.on(nodes=100)"
-)
+_Names = tuple[int | str | None, ...]
+_Numbers = tuple[float | None, ...]
+
+
+@frozen(kw_only=True)
+class WrittenWorkload:
+    """The columns of a workload; `info` has numbers of the jobs in `infos`."""
+
+    id: tuple[int | str, ...]
+    submit: tuple[float, ...]
+    run: tuple[float, ...]
+    processors: tuple[int | None, ...]
+    requested: _Numbers | None = None
+    user: _Names | None = None
+    group: _Names | None = None
+    queue: _Names | None = None
+    partition: _Names | None = None
+    application: _Names | None = None
+    status: tuple[int | None, ...] | None = None
+    after: tuple[int | str | tuple[After, ...] | None, ...] | None = None
+    think: _Numbers | None = None
+    labels: tuple[Mapping[str, str] | None, ...] | None = None
+    info: tuple[int | None, ...] | None = None
+    priority: tuple[int | None, ...] | None = None
+    deadline: _Numbers | None = None
+    speed: tuple[Speed | None, ...] | None = None
+    checkpoint: tuple[Checkpoint | None, ...] | None = None
+    infos: tuple[JobInfo, ...] = ()
+    machine: Machine | None = None
+    header: Mapping[str, str] = field(factory=dict[str, str])
+
+
+_FORMAT: Final = Format(WrittenWorkload, name="Workload", version=1, error=WorkloadError)
+
+
+def written_workload(workload: Workload) -> WrittenWorkload:
+    """Return the columns of a workload as they are written."""
+    columns: dict[str, object] = {
+        name: tuple(column) for name, column in workload.columns().items()
+    }
+    infos = dict.fromkeys(info for info in workload.infos if info is not None)
+    if infos:
+        number = {info: place for place, info in enumerate(infos)}
+        columns["info"] = tuple(None if one is None else number[one] for one in workload.infos)
+    columns |= {"infos": tuple(infos), "machine": workload.machine, "header": workload.header}
+    return WrittenWorkload(**columns)  # type: ignore[arg-type]
+
+
+def read_workload(written: WrittenWorkload) -> Workload:
+    """Return the workload of columns as they are written."""
+    columns: dict[str, Sequence[object]] = {}
+    for name in fields_dict(WrittenWorkload):
+        column = getattr(written, name)
+        if column is not None and name not in ("infos", "machine", "header"):
+            columns[name] = column
+    if written.info is not None:
+        known = range(len(written.infos))
+        columns["info"] = [
+            None if one is None else written.infos[one] if one in known else one
+            for one in written.info
+        ]
+    return Workload.from_columns(columns, machine=written.machine, header=written.header)
+
+
+CANCELLED = 5
+"""The status of jobs that never ended."""
+
+
+def swf_lines(
+    workload: Workload,
+    *,
+    header: Mapping[str, object] = EMPTY,
+    waits: Sequence[float | None] | None = None,
+    runs: Sequence[float | None] | None = None,
+) -> Iterator[str]:
+    """Yield the lines of a log of jobs in the Standard Workload Format.
+
+    Args:
+        workload: the jobs.
+        header: what stands in the header besides what is known of the workload.
+        waits: how long each job waited, in seconds; None: unknown of all.
+        runs: how long each job ran, None if it never ended; None: as in the workload.
+
+    """
+    count, machine = len(workload), workload.machine
+    lines: dict[str, object] = {"Version": "2.2", "MaxJobs": count, "MaxRecords": count}
+    if machine is not None:
+        lines |= {"MaxNodes": machine.nodes, "MaxProcs": machine.processors}
+    yield from (f"; {label}: {value}" for label, value in (lines | dict(header)).items())
+    named = any(isinstance(each, str) for each in workload.ids)
+    numbers = {each: place if named else each for place, each in enumerate(workload.ids, 1)}
+    columns = [
+        workload.column(name)
+        for name in ("status", "user", "group", "application", "queue", "partition")
+    ]
+    after, think = workload.after, workload.think
+    for index, each in enumerate(workload.ids):
+        wait = None if waits is None else waits[index]
+        run = workload.runs[index] if runs is None else runs[index]
+        status, *others = (
+            value if isinstance(value, int) else None
+            for value in (column[index] for column in columns)
+        )
+        size = workload.processors[index]
+        preceding = after[index]
+        if isinstance(preceding, tuple):
+            preceding = preceding[0].job if len(preceding) == 1 else None
+        values: list[object] = [
+            numbers[each],
+            workload.submits[index],
+            wait,
+            run,
+            None if run is None else size,
+            *(None, None),  # processor time and memory used
+            size,
+            workload.requested[index],
+            None,  # memory requested
+            CANCELLED if run is None else status,
+            *others,
+        ]
+        values += [None, None] if preceding is None else [numbers[preceding], think[index]]
+        yield " ".join(map(_text, values))
+
+
+def _text(value: object) -> str:
+    """Return a value of a line as text.
+
+    >>> _text(None), _text(60.0), _text(0.5)
+    ('-1', '60', '0.5')
+    """
+    if value is None:
+        return "-1"
+    return str(exact_number(value) if isinstance(value, float) else value)
+
+
+def exact_number(value: float) -> float:
+    """Return a number as an int if it is whole.
+
+    >>> exact_number(60.0), exact_number(0.5)
+    (60, 0.5)
+    """
+    return int(value) if value == int(value) else value

@@ -18,8 +18,9 @@ from batchsched.model.result import Bind, CycleResult, TaskOutcome
 from batchsched.model.snapshot import Snapshot, common_of, keep_tables, take_tables
 from batchsched.model.topology import Topology, without_nodes
 from batchsched.model.validation.arguments import checks_arguments
+from batchsched.model.validation.resources import is_usual_resource
 from batchsched.model.validation.tasks import plan_problems
-from batchsched.model.validation.values import is_mapping, is_of, is_text, is_usual_resource
+from batchsched.model.validation.values import is_mapping, is_of, is_text
 from batchsched.transition.content import Content
 from batchsched.transition.decisions import (
     Replacement,

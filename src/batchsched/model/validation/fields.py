@@ -17,6 +17,7 @@ from typing import Generic, TypeVar, Union, get_args, get_origin, get_type_hints
 from attrs import fields
 
 from batchsched.model.resources import Resource
+from batchsched.model.validation.resources import resource_problems
 from batchsched.model.validation.values import (
     Problems,
     integer_problems,
@@ -26,7 +27,6 @@ from batchsched.model.validation.values import (
     is_tuple,
     items_of,
     member_problems,
-    resource_problems,
     shown,
     text_map_problems,
     text_problems,

@@ -35,6 +35,13 @@ from batchsched.model.validation.devices import (
     shared_claim_problems,
 )
 from batchsched.model.validation.fields import FieldChecks, integer, optional, part, tuple_of
+from batchsched.model.validation.resources import (
+    is_sound_resource,
+    is_usual_resource,
+    request_problems,
+    resource_problems,
+    total_faults,
+)
 from batchsched.model.validation.tasks import (
     choice_problems,
     constraint_problems,
@@ -63,19 +70,14 @@ from batchsched.model.validation.values import (
     integer_problems,
     is_mapping,
     is_of,
-    is_sound_resource,
     is_text,
     is_tuple,
-    is_usual_resource,
     member_problems,
     reference_problems,
-    request_problems,
-    resource_problems,
     shown,
     text_map_problems,
     text_problems,
     time_problems,
-    total_faults,
     truth_problems,
     tuple_problems,
     under,
