@@ -396,69 +396,46 @@ class CycleResult:
 
     def _repr_html_(self) -> str:
         """Return a table of the decisions, for notebooks."""
-        count = sum(map(len, (self.binds, self.evictions, self.pipelined, self.conditional)))
-        count += len(self.reserved) + len(self.pending) + len(self.taken_back)
-        count += len(self.dropped_reservations) + len(self.dropped_promises)
+        count = len(self.pending) + sum(len(row.of(self)) for row in DECISIONS if row.word)
         header = ("decision", "task", "node", "why")
         return html_table(self._counts(), header, self._rows(), count=count)
 
     def _counts(self) -> str:
-        return (
-            f"{len(self.binds)} bound, {len(self.evictions)} evicted, "
-            f"{len(self.pipelined)} pipelined, {len(self.conditional)} conditional, "
-            f"{len(self.reserved)} reserved, {len(self.pending)} pending"
-        )
+        counts = [f"{len(row.of(self))} {row.done}" for row in DECISIONS if row.done]
+        return ", ".join([*counts, f"{len(self.pending)} pending"])
 
     def _name(self, uid: str) -> str:
         return self.names.get(uid, uid)
 
-    def _promises(self) -> Iterator[tuple[str, Promise | DroppedPromise, str]]:
-        for word, promises in (
-            ("pipeline", self.pipelined),
-            ("promise", self.conditional),
-            ("reserve", self.reserved),
-        ):
-            yield from ((word, promise, "") for promise in promises)
-        for dropped in (*self.dropped_reservations, *self.dropped_promises):
-            why = "" if dropped.reason is None else f"which {dropped.reason.text}"
-            if dropped.for_task_uid is not None:
-                why = f"for {self._name(dropped.for_task_uid)}"
-            yield "give up", dropped, why
+    def _why(self, decision: Decision) -> str:
+        """Return why, in words; empty: that is not said."""
+        if isinstance(decision, Bind):
+            return "on resources that other jobs wait for" if decision.is_backfill else ""
+        if isinstance(decision, DroppedPromise):
+            if decision.for_task_uid is not None:
+                return f"for {self._name(decision.for_task_uid)}"
+            return "" if decision.reason is None else f"which {decision.reason.text}"
+        if isinstance(decision, Promise):
+            return ""
+        return f"{decision.action} for {self._name(decision.for_task_uid)}"
 
     def _rows(self) -> Iterator[tuple[str, str, str, str]]:
-        for bind in self.binds:
-            why = "on resources that other jobs wait for" if bind.is_backfill else ""
-            yield "bind", self._name(bind.task_uid), bind.node_name, why
-        for eviction in self.evictions:
-            why = f"{eviction.action} for {self._name(eviction.for_task_uid)}"
-            yield "evict", self._name(eviction.task_uid), eviction.node_name, why
-        for taken in self.taken_back:
-            why = f"{taken.action} for {self._name(taken.for_task_uid)}"
-            yield "take back", self._name(taken.task_uid), taken.node_name, why
-        for word, promise, why in self._promises():
-            yield word, self._name(promise.task_uid), promise.node_name, why
+        for row in DECISIONS:
+            for each in row.of(self) if row.word else ():
+                yield row.word, self._name(each.task_uid), each.node_name, self._why(each)
         for uid, reason in self.pending.items():
             yield "pending", self._name(uid), "", reason.text
 
     def _lines(self) -> Iterator[str]:
         yield self._counts()
-        name = self._name
-        binds = [f"{name(b.task_uid)} -> {b.node_name}" for b in self.binds]
-        yield from _first_lines("bind", binds)
-        for word, from_nodes in (("evict", self.evictions), ("take back", self.taken_back)):
-            yield from _first_lines(
-                word,
-                [
-                    f"{name(e.task_uid)} from {e.node_name} ({e.action} for {name(e.for_task_uid)})"
-                    for e in from_nodes
-                ],
-            )
-        places: dict[str, list[str]] = {}
-        for word, promise, why in self._promises():
-            place = f"{name(promise.task_uid)} -> {promise.node_name}"
-            places.setdefault(word, []).append(f"{place} ({why})" if why else place)
-        for word, lines in places.items():
-            yield from _first_lines(word, lines)
+        lines: dict[str, list[str]] = {}
+        for row in DECISIONS:
+            for each in row.of(self) if row.word else ():
+                place = f"{self._name(each.task_uid)} {row.link} {each.node_name}"
+                why = "" if isinstance(each, Bind) else self._why(each)
+                lines.setdefault(row.word, []).append(f"{place} ({why})" if why else place)
+        for word, of_word in lines.items():
+            yield from _first_lines(word, of_word)
         plans = sorted(self.planned.items(), key=lambda item: (item[1].start, item[0]))
         yield from _first_lines("plan", [f"{uid} at {plan.start:g}" for uid, plan in plans])
         counts = Counter(reason.text for reason in self.pending.values())
@@ -476,5 +453,85 @@ def _first_lines(word: str, lines: list[str]) -> Iterator[str]:
     if len(lines) > _SHOWN:
         yield f"  {word}: ... and {len(lines) - _SHOWN} more"
 
+
+# What a cycle decides, listed once
+
+
+Decision = Bind | Eviction | TakenBack | Promise | DroppedPromise
+"""What a cycle decides about one task."""
+
+
+@frozen(kw_only=True)
+class DecisionRow:
+    """One kind of decision: a field of `CycleResult`, and what the rest of the library needs of it.
+
+    Snapshots, comparisons and reports go through the rows; a decision without one is known to none.
+    """
+
+    field: str
+    """The field of `CycleResult`, a tuple."""
+    kind: type
+    """The class of what it holds."""
+    word: str = ""
+    """What is done, for tables. Empty: tables do not list it."""
+    link: str = "->"
+    """What stands between the task and the node."""
+    done: str = ""
+    """What was done, for counts. Empty: it is not counted."""
+    changes_tasks: bool = True
+    """Whether it changes a task, or keeps something for it, beyond the cycle."""
+    is_compared: bool = True
+    """Whether cycles that differ in it decide differently; if not, it follows from the others."""
+    checked: Mapping[str, type] = EMPTY
+    """The fields that snapshots depend on, with their types."""
+
+    def of(self, result: CycleResult, /) -> tuple[Decision, ...]:
+        """Return the decisions of this kind. O(1)."""
+        decided: tuple[Decision, ...] = getattr(result, self.field)
+        return decided
+
+
+_NAMES = FrozenMap({"task_uid": str, "node_name": str})
+
+DECISIONS: tuple[DecisionRow, ...] = (
+    DecisionRow(
+        field="binds",
+        kind=Bind,
+        word="bind",
+        done="bound",
+        checked=FrozenMap({**_NAMES, "is_backfill": bool}),
+    ),
+    DecisionRow(
+        field="evictions",
+        kind=Eviction,
+        word="evict",
+        link="from",
+        done="evicted",
+        checked=FrozenMap({**_NAMES, "action": str, "for_task_uid": str}),
+    ),
+    DecisionRow(
+        field="taken_back",
+        kind=TakenBack,
+        word="take back",
+        link="from",
+        changes_tasks=False,
+        is_compared=False,
+    ),
+    DecisionRow(field="pipelined", kind=Promise, word="pipeline", done="pipelined"),
+    DecisionRow(field="conditional", kind=Promise, word="promise", done="conditional"),
+    DecisionRow(field="reserved", kind=Promise, word="reserve", done="reserved", checked=_NAMES),
+    DecisionRow(
+        field="dropped_reservations", kind=DroppedPromise, word="give up", is_compared=False
+    ),
+    DecisionRow(field="kept_promises", kind=Promise, is_compared=False, checked=_NAMES),
+    DecisionRow(
+        field="dropped_promises",
+        kind=DroppedPromise,
+        word="give up",
+        changes_tasks=False,
+        is_compared=False,
+    ),
+)
+"""All kinds, in the order in which results are printed."""
 
 _FORMAT = Format(CycleResult, version=1, error=FormatError, derived={PendingReason: ("text",)})

@@ -31,6 +31,7 @@ from batchsched.model.reasons import (
     queue_unknown,
 )
 from batchsched.model.result import (
+    DECISIONS,
     CycleResult,
     DroppedPromise,
     JobOutcome,
@@ -227,15 +228,7 @@ def close(
         session.reports.broken_promises,
         session.gave_way,
     )
-    mentioned = [bind.task_uid for bind in session.binds]
-    for evicted in session.evictions:
-        mentioned += (evicted.task_uid, evicted.for_task_uid)
-    for taken in session.taken_back:
-        mentioned += (taken.task_uid, taken.for_task_uid)
-    mentioned += [each.task_uid for each in (*pipelined, *conditional, *reserved)]
-    for each in (*dropped, *broken):
-        mentioned += filter(None, (each.task_uid, each.for_task_uid))
-    return CycleResult(
+    result = CycleResult(
         binds=tuple(session.binds),
         evictions=tuple(session.evictions),
         taken_back=tuple(session.taken_back),
@@ -250,12 +243,12 @@ def close(
         left_out=left_out,
         pending=pending,
         queues=session.plugins.queue_outcomes(),
-        names=_names(session, mentioned),
         planned=dict(sorted(session.plans.made.items())),
         late=tuple(sorted(session.plans.late)),
         refused_until=refused_until(session),
         notices=session.state.ignored.notices(),
     )
+    return evolve(result, names=_names(session, result))
 
 
 def _jobs_changed(session: Session) -> dict[str, JobState]:
@@ -335,13 +328,15 @@ def _places_of(tasks: Collection[TaskState]) -> tuple[Promise, ...]:
     )
 
 
-def _names(session: Session, uids: Iterable[str]) -> dict[str, str]:
-    """Return the display names of these tasks, where they differ from the UID."""
+def _names(session: Session, result: CycleResult) -> dict[str, str]:
+    """Return the display names of the tasks that decisions name, where they differ from the UID."""
     names: dict[str, str] = {}
-    for uid in uids:
-        task = session.ledger.tasks.get(uid)
-        if task is not None and task.info.display_name != uid:
-            names[uid] = task.info.display_name
+    for row in DECISIONS:
+        for decision in row.of(result) if row.word else ():
+            for uid in (decision.task_uid, getattr(decision, "for_task_uid", None)):
+                task = session.ledger.tasks.get(uid or "")
+                if task is not None and task.info.display_name != task.uid:
+                    names[task.uid] = task.info.display_name
     return names
 
 

@@ -19,7 +19,7 @@ from batchsched.causes import WhyPending
 from batchsched.config.registry import Registry
 from batchsched.config.scheduler_config import SchedulerConfig
 from batchsched.model.cluster import JobInfo, TaskStatus
-from batchsched.model.result import CycleResult
+from batchsched.model.result import DECISIONS, CycleResult
 from batchsched.model.serialisation import JsonValue
 from batchsched.model.snapshot import Snapshot
 from batchsched.model.texts import first_of
@@ -82,7 +82,7 @@ class Parting:
 
 def decisions(result: CycleResult) -> tuple[object, ...]:
     """Return the decisions of a cycle, without the reasons."""
-    return (result.binds, result.evictions, result.pipelined, result.conditional, result.reserved)
+    return tuple(row.of(result) for row in DECISIONS if row.is_compared)
 
 
 def outcomes(result: CycleResult) -> tuple[object, ...]:

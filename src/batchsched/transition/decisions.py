@@ -16,7 +16,7 @@ from attrs import evolve
 from batchsched.errors import EventError, Fault, problem_of
 from batchsched.model.cluster import JobInfo, NodeInfo, TaskInfo, TaskStatus
 from batchsched.model.resources import Resource
-from batchsched.model.result import Bind, CycleResult, Eviction, Promise, TaskOutcome
+from batchsched.model.result import DECISIONS, Bind, CycleResult, Promise, TaskOutcome
 from batchsched.model.rules import accepts_by_description
 from batchsched.model.snapshot import Snapshot, common_of
 from batchsched.model.validation.arguments import checks_arguments
@@ -44,7 +44,7 @@ Replacement = Callable[[TaskInfo], TaskInfo | None]
 """Returns the task that comes in place of one that is gone; None: none does."""
 
 
-def _decisions(kind: type, **types: type) -> Check:
+def _decisions(kind: type, types: Mapping[str, type]) -> Check:
     """Return the check of decisions, given the types of the fields that matter."""
     own = {name: any_text for name, each in types.items() if each is str}
     problems = FieldChecks[object](kind, only=types, **own)
@@ -87,10 +87,7 @@ def _check_outcomes(path: str, outcomes: object) -> Problems:
 
 
 _CHECKS: Mapping[str, Check] = {
-    "binds": _decisions(Bind, task_uid=str, node_name=str, is_backfill=bool),
-    "evictions": _decisions(Eviction, task_uid=str, node_name=str, action=str, for_task_uid=str),
-    "reserved": _decisions(Promise, task_uid=str, node_name=str),
-    "kept_promises": _decisions(Promise, task_uid=str, node_name=str),
+    **{row.field: _decisions(row.kind, row.checked) for row in DECISIONS if row.checked},
     "tasks": _check_outcomes,
     "planned": mapping_of(part(plan_problems)),
 }

@@ -14,7 +14,7 @@ from attrs import evolve, frozen
 from batchsched.errors import EventError, Fault, SnapshotError
 from batchsched.model.cluster import JobInfo, NodeInfo, Queue, TaskInfo, TaskStatus
 from batchsched.model.immutable import FrozenMap, LazyMap, is_frozen_map
-from batchsched.model.result import Bind, CycleResult, TaskOutcome
+from batchsched.model.result import DECISIONS, Bind, CycleResult, TakenBack, TaskOutcome
 from batchsched.model.snapshot import Snapshot, common_of, keep_tables, take_tables
 from batchsched.model.topology import Topology, without_nodes
 from batchsched.model.validation.arguments import checks_arguments
@@ -150,25 +150,18 @@ def _topologies_after(before: Snapshot, nodes: Sequence[NodeInfo] | None) -> Seq
     return without_nodes(before.topologies, gone) if gone else before.topologies
 
 
-_NO_DECISIONS: tuple[tuple[()], ...] = ((), (), (), ())
-_NOTHING_KEPT: tuple[tuple[()], ...] = ((), (), ())
-
-
 def decides_nothing(cycle: CycleResult) -> bool:
     """Return whether a cycle moved no task and kept no promise or reservation."""
-    decided = (cycle.binds, cycle.evictions, cycle.pipelined, cycle.conditional)
-    kept = (cycle.reserved, cycle.dropped_reservations, cycle.kept_promises)
-    return decided == _NO_DECISIONS and kept == _NOTHING_KEPT
+    return not any(row.changes_tasks and row.of(cycle) for row in DECISIONS)
 
 
 def part_of_result(
     cycle: CycleResult, content: Content, named: dict[str, None], nodes: dict[str, None]
 ) -> CycleResult:
     """Add the tasks and nodes that a cycle names; return it with only their jobs' outcomes."""
-    for decided in (cycle.binds, cycle.evictions, cycle.pipelined, cycle.conditional):
-        _note(decided, named, nodes)
-    for promised in (cycle.reserved, cycle.dropped_reservations, cycle.kept_promises):
-        _note(promised, named, nodes)
+    for row in DECISIONS:
+        if row.changes_tasks:
+            _note(row.of(cycle), named, nodes)
     outcomes = cycle.tasks
     if is_mapping(outcomes):
         jobs = {content.owner[uid] for uid in named if uid in content.owner}
@@ -332,7 +325,6 @@ def _taken(tables: Content, step: Step, result: CycleResult) -> Snapshot:
 
 _UNKNOWN = TaskOutcome(status=TaskStatus.PENDING)
 """A placeholder for outcomes that a result does not contain."""
-_NOTHING_ELSE: tuple[tuple[()], ...] = ((), (), (), (), (), (), ())
 
 
 def tasks_started(cycle: CycleResult, content: Content) -> dict[str, TaskInfo] | None:
@@ -340,12 +332,10 @@ def tasks_started(cycle: CycleResult, content: Content) -> dict[str, TaskInfo] |
 
     O(tasks of the jobs concerned).
     """
-    decided = (cycle.evictions, cycle.pipelined, cycle.conditional, cycle.reserved)
-    kept = (cycle.dropped_reservations, cycle.kept_promises, cycle.dropped_promises)
     if (
         content.unsettled
         or type(cycle.binds) is not tuple
-        or (*decided, *kept) != _NOTHING_ELSE
+        or any(row.of(cycle) != () for row in DECISIONS if row.kind not in (Bind, TakenBack))
         or not is_frozen_map(cycle.planned)
         or any(type(uid) is not str or any(plan_problems(p)) for uid, p in cycle.planned.items())
         or type(cycle.tasks) not in (LazyMap, FrozenMap)
