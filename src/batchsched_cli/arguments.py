@@ -13,10 +13,10 @@ from typing import NamedTuple, NoReturn, cast
 MOST_SUGGESTIONS = 3
 _HELP_WIDTH = 80
 _KUBECTL = (
-    "for kind in $(kubectl api-resources --verbs=list -o name |",
+    "for kind in $(kubectl api-resources --verbs=list -o name | grep -E",
     (
-        "grep -E '^(pods|namespaces|jobs|workloads|cohorts|topologies|bindrequests|resource.*|"
-        ".*(nodes|groups|queues|classes))(\\.|$)'); do"
+        "'^(pods|namespaces|jobs|workloads|cohorts|topologies|bindrequests|resource.*|"
+        ".*(nodes|groups|queues|classes|budgets))(\\.|$)'); do"
     ),
     "kubectl get $kind -A -o json; done > cluster.json",
 )

@@ -77,6 +77,8 @@ def _preset(actions: str, *tiers: str, **options: Object) -> Object:
 
 # All obey what jobs and queues ask for: protection, devices and topology do nothing else.
 _VOLCANO = ("allocate, backfill", "priority, gang, conformance, protection")
+# Volcano lends to jobs that are not preemptable as to any others.
+_FREELY: Object = {"protection": {"arguments": {"withinDeserved": False}}}
 PRESETS: Mapping[str, Object | None] = {
     "kai": _preset(
         # Both place tasks without requests as any others; here backfill does.
@@ -93,7 +95,9 @@ PRESETS: Mapping[str, Object | None] = {
         "priority, gang, protection",
         "predicates, devices, topology, capacity, nodeorder",
     ),
-    "volcano": _preset(*_VOLCANO, "drf, predicates, devices, topology, proportion, nodeorder"),
+    "volcano": _preset(
+        *_VOLCANO, "drf, predicates, devices, topology, proportion, nodeorder", **_FREELY
+    ),
     "kubernetes": _preset(
         "allocate, backfill, preempt",
         "priority, gang, protection",
@@ -104,7 +108,9 @@ PRESETS: Mapping[str, Object | None] = {
     "default": None,
 }
 """The configuration that is used for a system if none is given; None: the library's default."""
-_WITH_TREE = _preset(*_VOLCANO, "drf, predicates, devices, topology, capacity, nodeorder")
+_WITH_TREE = _preset(
+    *_VOLCANO, "drf, predicates, devices, topology, capacity, nodeorder", **_FREELY
+)
 """Volcano's, where queues form a tree or deserve amounts."""
 
 

@@ -478,7 +478,7 @@ def test_a_part_of_a_shared_gpu_that_is_on_its_way_is_taken_from_its_reservation
 @pytest.mark.parametrize(
     ("spec", "field"),
     [
-        ({"preemptionDelay": "5m"}, "spec.preemptionDelay"),
+        ({"stalenessGracePeriod": "5m"}, "spec.stalenessGracePeriod"),
         (
             {"topologyConstraint": {"topology": "t", "preferredTopologyLevel": "rack"}},
             "spec.topologyConstraint",

@@ -44,6 +44,8 @@ How objects are interpreted:
   one tree, with deserved amounts, guarantees, limits and weights; ``docs/queues`` has a table of
   their fields. Queues that are closed, by ``status.state`` or ``spec.stopPolicy``, and all queues
   below them start nothing new. Running pods continue.
+- **PodDisruptionBudgets** are budgets that are broken where nothing else helps; groups of Volcano
+  with ``volcano.sh/jdb-min-available`` or ``jdb-max-unavailable`` have one that never is.
 - **Pods without a group** that name this scheduler become jobs of one task, with their own
   name, priority and creation time, in the default queue.
 - **Pods whose group is not given** are held if they wait, and only occupy their nodes if they run.

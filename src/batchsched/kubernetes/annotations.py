@@ -54,6 +54,24 @@ def parse_duration(text: str, /) -> float:
     raise ValueError(f"expected a duration such as 90 (seconds) or 1h30m, got {shown(text)}")
 
 
+def duration_at(given: KubernetesObject, key: str, /) -> float | None:
+    """Return a duration of a spec in seconds; None: none is given, or it cannot be read."""
+    text = given.spec.text(key)
+    try:
+        return parse_duration(text) if text else None
+    except ValueError as error:
+        given.ignore(f"spec.{key}", error)
+        return None
+
+
+def last_eviction(given: KubernetesObject, /) -> float | None:
+    """Return when KAI Scheduler last evicted a group, in seconds; None: it was not."""
+    time = _Annotations(given).read(seconds_of, api.KAI_LAST_EVICTED)
+    if time is not None:
+        given.reading.take_past(time)
+    return time
+
+
 def with_annotated_properties(job: JobInfo, found: KubernetesObject, /) -> JobInfo:
     """Return a job with what the labels and annotations of its pod group, or single pod, define."""
     annotations = _Annotations(found)

@@ -16,6 +16,7 @@ KUEUE = "kueue.x-k8s.io"
 KAI_TOPOLOGIES = "kai.scheduler"
 HYPER_NODES = "topology.volcano.sh"
 RESOURCE = "resource.k8s.io"
+POLICY = "policy"
 LEADER_WORKER_SET = "leaderworkerset.x-k8s.io"
 SYSTEM_OF = {
     KUBERNETES: "kubernetes",
@@ -80,11 +81,18 @@ TASK_SPEC = "volcano.sh/task-spec"
 PARTITION = "volcano.sh/partition-id"
 """The label that numbers the part of its task that a pod is of."""
 
+JDB_LEAST, JDB_MOST = "volcano.sh/jdb-min-available", "volcano.sh/jdb-max-unavailable"
+"""The annotations that make a group of Volcano a budget of its own pods."""
+PREEMPTABLE = "volcano.sh/preemptable"
+"""The annotation or label of groups and pods that Volcano may evict."""
+
 # KAI Scheduler
 
 KAI_GROUP = "pod-group-name"
 """The annotation that KAI Scheduler's pod grouper writes on pods."""
 KAI_QUEUE = "kai.scheduler/queue"
+KAI_LAST_EVICTED = "kai.scheduler/last-eviction-timestamp"
+"""The annotation with the time at which a group was last evicted."""
 NODE_POOL = "kai.scheduler/node-pool"
 """The label of nodes, queues, groups and pods that only one scheduler of KAI sees."""
 GPU = "nvidia.com/gpu"

@@ -61,6 +61,7 @@ from batchsched.kubernetes.pods import (
     requesting,
     without_unused_scalars,
 )
+from batchsched.kubernetes.protection import read_budgets, take_preemptable
 from batchsched.kubernetes.queues import ROOT, read_queues, with_quotas_for
 from batchsched.kubernetes.resource_quotas import used_up_by
 from batchsched.kubernetes.topologies import Topologies
@@ -280,6 +281,7 @@ class ObjectsReader:
         for draft in self._drafts:
             self._hold_if_suspended(draft)
             self._make_tasks(draft)
+            take_preemptable(draft)
         Enqueue(self._drafts, self._queues, nodes, self._others).tell()
         topologies = Topologies(objects, nodes)
         jobs = self._jobs(topologies)
@@ -289,7 +291,14 @@ class ObjectsReader:
         tasks = [task for job in jobs for task in job.tasks] + self._others
         nodes = without_unused_scalars(nodes, tasks)
         note_overcommitted(objects.of("", "Node"), nodes, tasks)
+        budgets = read_budgets(objects, self._drafts, tasks)
         present = present_time(reading, self._now)
+        jobs = [
+            evolve(job, last_evicted=min(job.last_evicted, present))
+            if job.last_evicted is not None
+            else job
+            for job in jobs
+        ]
         if strict:
             reading.faults += [Fault(path, message) for path, message in reading.notices.each()]
         if reading.faults:
@@ -303,6 +312,7 @@ class ObjectsReader:
             queues=self._queues,
             other_tasks=self._others,
             topologies=topologies.found.values(),
+            budgets=budgets,
             now=present,
         )
         return snapshot, reading.notices.notices()

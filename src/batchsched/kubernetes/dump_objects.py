@@ -31,6 +31,7 @@ _KINDS: Mapping[tuple[str, str], bool] = {
     for group, kinds in (
         ("", "Node Pod* Namespace ResourceQuota*"),
         (api.BATCH, "Job*"),
+        (api.POLICY, "PodDisruptionBudget*"),
         (api.KUBERNETES, "PriorityClass PodGroup* CompositePodGroup* Workload*"),
         (api.VOLCANO, "PodGroup* Queue"),
         (api.VOLCANO_JOBS, "Job*"),

@@ -8,6 +8,7 @@ from attrs import evolve
 
 from batchsched.causes import HoldKind
 from batchsched.kubernetes import api
+from batchsched.kubernetes.annotations import duration_at, last_eviction
 from batchsched.kubernetes.dump_objects import DumpObjects
 from batchsched.kubernetes.job_drafts import JobDraft, Template
 from batchsched.kubernetes.objects import (
@@ -333,6 +334,8 @@ def _kai_draft(given: KubernetesObject, priorities: PriorityClasses) -> JobDraft
     if preemptibility:
         draft.preemptible = _KAI_PREEMPTIBILITY.get(preemptibility, Preemptible.ALWAYS)
     draft.queue = spec.text("queue") or given.labels.get(api.KAI_QUEUE, "")
+    draft.claim_delay = duration_at(given, "preemptionDelay")
+    draft.last_evicted = last_eviction(given)
     return draft
 
 

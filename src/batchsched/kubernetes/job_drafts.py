@@ -77,6 +77,8 @@ class JobDraft:
     """None: the highest of its pods."""
     preemptible: Preemptible = Preemptible.ALWAYS
     evict_whole: bool = False
+    claim_delay: float | None = None
+    last_evicted: float | None = None
     queue: str = ""
     """Empty: the default queue."""
     local_queue: str = ""
@@ -205,6 +207,8 @@ class JobDraft:
             preemptible=self.preemptible,
             preempts=self.system == "kai" or not any(map(_never_preempts, self.own)),
             evict_whole=self.evict_whole,
+            claim_delay=self.claim_delay,
+            last_evicted=self.last_evicted,
             quota_reserved=self.has_quota,
             creation_time=min(created, default=0.0),
         )

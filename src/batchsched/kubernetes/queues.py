@@ -9,7 +9,7 @@ from math import ceil, lcm
 from attrs import define, evolve, field
 
 from batchsched.errors import QuantityError
-from batchsched.kubernetes.annotations import parse_duration
+from batchsched.kubernetes.annotations import duration_at
 from batchsched.kubernetes.objects import KubernetesObject, Reader, annotation, whole_number
 from batchsched.kubernetes.pods import amount_unit, quota_unit, resource_of
 from batchsched.kubernetes.unsupported import note_unsupported
@@ -427,20 +427,10 @@ def _read_kai_queue(
         creation_time=given.creation_time(),
         parent=_parent_of(given, "parentQueue", known, renamed),
         priority=spec.integer("priority", default=_KAI_PRIORITY),
-        preempt_min_runtime=_kai_runtime(given, "preemptMinRuntime"),
-        reclaim_min_runtime=_kai_runtime(given, "reclaimMinRuntime"),
+        preempt_min_runtime=duration_at(given, "preemptMinRuntime"),
+        reclaim_min_runtime=duration_at(given, "reclaimMinRuntime"),
     )
     return _QueueDraft(given, queue, weight, guarantees, quotas, limits, unlimited)
-
-
-def _kai_runtime(given: KubernetesObject, key: str) -> float | None:
-    """Return a minimum runtime in seconds; None: none is given, or it cannot be read."""
-    text = given.spec.text(key)
-    try:
-        return parse_duration(text) if text else None
-    except ValueError as error:
-        given.ignore(f"spec.{key}", error)
-        return None
 
 
 def _kai_number(resource: Reader, key: str) -> Fraction:

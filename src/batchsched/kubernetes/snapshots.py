@@ -42,6 +42,7 @@ def snapshot_from_objects(
     resource_claim_templates: Objects = (),
     device_classes: Objects = (),
     device_taint_rules: Objects = (),
+    pod_disruption_budgets: Objects = (),
     notices: list[Notice] | None = None,
     strict: bool = False,
 ) -> Snapshot:
@@ -75,6 +76,7 @@ def snapshot_from_objects(
         resource_claim_templates: what pods claim that have no claim yet.
         device_classes: the classes that claims name.
         device_taint_rules: taints of devices besides those of drivers.
+        pod_disruption_budgets: policy/v1 PodDisruptionBudgets: how many pods may be down.
         notices: a list to which a `Notice` is added for everything that is not supported, such as
             fields that affect other schedulers, or a pod on a node that is not given.
             `read_objects` returns them instead.
@@ -126,6 +128,7 @@ def snapshot_from_objects(
         resource_claim_templates=resource_claim_templates,
         device_classes=device_classes,
         device_taint_rules=device_taint_rules,
+        pod_disruption_budgets=pod_disruption_budgets,
         strict=strict,
     )
     if notices is not None:
@@ -152,6 +155,7 @@ def read_objects(
     resource_claim_templates: Objects = (),
     device_classes: Objects = (),
     device_taint_rules: Objects = (),
+    pod_disruption_budgets: Objects = (),
     strict: bool = False,
 ) -> tuple[Snapshot, tuple[Notice, ...]]:
     """Create a snapshot from Kubernetes objects; return it and a notice of what is unsupported.
@@ -180,7 +184,7 @@ def read_objects(
         reading.fault(path, message)
     if problems:
         raise KubernetesObjectError(reading.faults)
-    templates = "resource_claim_templates"
+    templates, budgets = "resource_claim_templates", "pod_disruption_budgets"
     by_kind: defaultdict[tuple[str, str], list[KubernetesObject]] = defaultdict(list)
     for argument, kinds, group, objects in (
         ("priority_classes", "PriorityClass", api.KUBERNETES, priority_classes),
@@ -198,6 +202,7 @@ def read_objects(
         (templates, "ResourceClaimTemplate", api.RESOURCE, resource_claim_templates),
         ("device_classes", "DeviceClass", api.RESOURCE, device_classes),
         ("device_taint_rules", "DeviceTaintRule", api.RESOURCE, device_taint_rules),
+        (budgets, "PodDisruptionBudget", api.POLICY, pod_disruption_budgets),
     ):
         for one in named_objects(reading, argument, group, kinds, objects):
             its_group = _api_group(one, group)

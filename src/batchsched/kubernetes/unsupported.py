@@ -45,13 +45,9 @@ _BY_PLUGINS = "only plugins decide which tasks may be evicted"
 _TRIED_TOO = "jobs behind one that cannot be placed are tried too"
 _NO_CHECKS = "jobs do not wait for admission checks"
 _OF_ALL = {
-    "volcano.sh/preemptable": _BY_PLUGINS,
+    "volcano.sh/cooldown-time": "minimum runtimes are those of queues",
     "volcano.sh/revocable-zone": "all nodes count as permanent",
     "volcano.sh/numa-topology-policy": "nodes are not split by NUMA zone",
-    **{
-        f"volcano.sh/{name}": _BY_PLUGINS
-        for name in ("jdb-min-available", "jdb-max-unavailable", "cooldown-time")
-    },
 }
 """Annotations of pods and groups."""
 _UNSUPPORTED: Mapping[str, tuple[_Unsupported, ...]] = {
@@ -74,7 +70,6 @@ _UNSUPPORTED: Mapping[str, tuple[_Unsupported, ...]] = {
         _Unsupported(
             "spec",
             {
-                "preemptionDelay": "the group may evict others at once",
                 "stalenessGracePeriod": "a group below its minimum is not evicted for that",
             },
         ),
