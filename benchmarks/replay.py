@@ -23,10 +23,10 @@ from batchsched import (
     Scheduler,
     SchedulerConfig,
     Session,
-    Unfit,
     default_registry,
 )
 from batchsched.plugin import JobState, NodeState, TaskState
+from batchsched.session.reports import TaskAttempts
 from batchsched.state.ledger import Ledger
 from benchmarks.cycle import Clock, Run, run, timed
 from benchmarks.workloads.scenario import Scenario
@@ -100,11 +100,7 @@ class _Cycle:
     """What the actions of one cycle did."""
 
     steps: list[_Step] = field(factory=list)
-    unplaced: list[str] = field(factory=list)
-    undone: list[str] = field(factory=list)
-    refusals: dict[str, Unfit] = field(factory=dict)
-    claim_refusals: dict[str, Unfit] = field(factory=dict)
-    lacking_company: list[str] = field(factory=list)
+    tried: dict[str, TaskAttempts] = field(factory=dict)
 
 
 @frozen
@@ -171,11 +167,8 @@ class _Recorder:
         """End the cycle; record what actions keep for the reasons."""
         self._session = None
         cycle = self.cycles[-1]
-        cycle.unplaced.extend(session.reports.unplaced)
-        cycle.undone.extend(session.reports.rolled_back)
-        cycle.refusals.update(session.reports.refusals)
-        cycle.claim_refusals.update(session.reports.claim_refusals)
-        cycle.lacking_company.extend(session.reports.lacking_company)
+        tried = session.reports.tasks.items()
+        cycle.tried.update((uid, evolve(each, eviction_searches={})) for uid, each in tried)
 
 
 def record(scenario: Scenario) -> Recording:
@@ -236,15 +229,7 @@ def _replay(session: Session, cycle: _Cycle, clock: Clock) -> None:
     for call in calls:
         call()
     clock.end("replay")
-    for uid in cycle.unplaced:
-        session.record_failure(session.task(uid))
-    for uid in cycle.undone:
-        session.reports.rolled_back[uid] = session.task(uid)
-    for uid, refusal in cycle.refusals.items():
-        session.reports.refusals[uid] = refusal
-    for uid, refusal in cycle.claim_refusals.items():
-        session.reports.claim_refusals[uid] = refusal
-    session.reports.lacking_company.update(cycle.lacking_company)
+    session.reports.tasks.update(cycle.tried)
     del calls
     clock.begin()
 

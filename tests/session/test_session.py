@@ -23,6 +23,7 @@ from batchsched import (
     UnknownNameError,
 )
 from batchsched.session.promises import drop_reservations
+from batchsched.session.reports import TaskAttempts
 from batchsched.session.turns import is_starving
 
 S = TaskStatus
@@ -378,15 +379,15 @@ class TestWhatIsRecorded:
         of = self.of()
         task = of.task("b-1")
         of.record_failure(task)
-        assert of.reports.unplaced == {"b-1": task}
+        assert of.reports.tasks == {"b-1": TaskAttempts(found_no_place=True)}
+        assert of.reports.about(task).found_no_place
 
     def test_a_statement_that_is_discarded_records_the_places_that_it_took_back(self) -> None:
         of = self.of()
         task = of.task("b-1")
         with of.statement() as statement:
             statement.allocate(task, of.node("n1"))
-        assert of.reports.rolled_back == {"b-1": task}
-        assert of.reports.unplaced == {}
+        assert of.reports.tasks == {"b-1": TaskAttempts(was_undone=True)}
 
     def test_a_committed_statement_and_a_trial_record_nothing(self) -> None:
         of = self.of()
@@ -395,7 +396,7 @@ class TestWhatIsRecorded:
             statement.commit()
         with of.statement(is_trial=True) as statement:
             statement.allocate(of.task("b-2"), of.node("n1"))
-        assert of.reports.rolled_back == {}
+        assert not of.reports.tasks
 
 
 def test_a_notebook_shows_what_is_idle_on_each_node() -> None:

@@ -108,7 +108,7 @@ def release(session: Session, starvation_threshold: float | None) -> None:
             for status in (TaskStatus.ALLOCATED, TaskStatus.CONDITIONAL):
                 for task in job.having(status):
                     session.unallocate(task)
-                    session.reports.rolled_back[task.uid] = task
+                    session.reports.of_task(task).was_undone = True
     waiting = session.live_jobs(candidates)
     while waiting:
         job = waiting.pop()
@@ -276,7 +276,7 @@ class _Displacing:
         node, victims = choice
         for victim in victims:
             statement.unallocate(victim)
-            session.reports.rolled_back[victim.uid] = victim
+            session.reports.of_task(victim).was_undone = True
         statement.allocate(task, node)
         return victims
 

@@ -303,7 +303,7 @@ def _could_be_scheduled(session: Session, job: JobState) -> bool:
     cycle. If such a job stopped the action, it could do so for ever.
     """
     tasks = tasks_to_place(session, job)
-    if any(task.uid in session.reports.unplaced for task in tasks):
+    if any(session.reports.about(task).found_no_place for task in tasks):
         return False
     with session.statement(is_trial=True) as statement:
         if not may_go_anywhere(session, job):

@@ -16,19 +16,17 @@ from operator import attrgetter, lt
 from attrs import evolve, fields_dict, frozen
 
 from batchsched.model.cluster import JobInfo, TaskInfo, TaskStatus
-from batchsched.model.reasons import Unfit
+from batchsched.session.reports import NOTHING_TRIED, TaskAttempts
 from batchsched.session.session import Session
 from batchsched.session.victims import EvictionSearch
 from batchsched.state.live_ledger import LiveLedger
-from batchsched.state.records import JobState, TaskState
+from batchsched.state.records import JobState
 from batchsched.state.shortcuts import Shortcut
 from batchsched.state.vectors import MOST_KEPT
 
 _PLACES = {"uid", "name", "creation_time", "eligible_time", "tasks"}
 _read_of_job = attrgetter(*(name for name in fields_dict(JobInfo) if name not in _PLACES))
 _read_of_task = attrgetter(*(name for name in fields_dict(TaskInfo) if name not in _PLACES))
-
-_Records = tuple[bool, bool, bool, Unfit | None, Unfit | None]
 
 
 @frozen
@@ -38,8 +36,8 @@ class _Failed:
     job: JobState
     at: int
     """How much had been moved for good."""
-    before: list[_Records]
-    after: list[_Records]
+    before: list[TaskAttempts]
+    after: list[TaskAttempts]
     searches: list[EvictionSearch | None]
     """The searches that it recorded, task by task."""
 
@@ -74,7 +72,7 @@ class AlikeJobs:
         if key is None:
             yield
             return
-        at, before, known = session.moved_for_good, self._records(job), self._failed.get(key)
+        at, before, known = session.moved_for_good, self._attempts(job), self._failed.get(key)
         if known and known.at == at and known.before == before and self._is_after(job, known.job):
             self._record(job, known)
             return
@@ -87,7 +85,7 @@ class AlikeJobs:
                 for new, old in zip(self._searches(job), searches, strict=True)
             ]
             if all(search is None or search.why_not is None for search in found):
-                self._failed[key] = _Failed(job, at, before, self._records(job), found)
+                self._failed[key] = _Failed(job, at, before, self._attempts(job), found)
 
     def is_like(self, job: JobState, failed: JobState) -> bool:
         """Return whether a job is like one that has just failed, and so ranked as that was."""
@@ -120,39 +118,20 @@ class AlikeJobs:
 
     # Records
 
-    def _records(self, job: JobState) -> list[_Records]:
-        reports = self._session.reports
-        unplaced, undone, lacking = reports.unplaced, reports.rolled_back, reports.lacking_company
-        refused, kept_out = reports.refusals.get, reports.claim_refusals.get
-        return [
-            (uid in unplaced, uid in undone, uid in lacking, refused(uid), kept_out(uid))
-            for uid in [task.uid for task in job.tasks]
-        ]
+    def _attempts(self, job: JobState) -> list[TaskAttempts]:
+        """Return what has been tried so far for each task of a job."""
+        tried = map(self._session.reports.about, job.tasks)
+        return [each if each is NOTHING_TRIED else evolve(each) for each in tried]
 
     def _searches(self, job: JobState) -> list[EvictionSearch | None]:
-        session = self._session
-        searches, action = session.reports.eviction_searches, session.action_name
-        if not searches:
-            return [None] * len(job.tasks)
-        return list(map(searches.get, [(task.uid, action) for task in job.tasks]))
+        action = self._session.action_name
+        about = self._session.reports.about
+        return [about(task).eviction_searches.get(action) for task in job.tasks]
 
     def _record(self, job: JobState, failed: _Failed) -> None:
         """Record of a job what was recorded of one like it."""
-        reports = self._session.reports
-        tasks: list[TaskState] = job.tasks
-        for task, (unplaced, undone, lacking, refusal, claim_refusal), search in zip(
-            tasks, failed.after, failed.searches, strict=True
-        ):
-            uid = task.uid
-            if unplaced:
-                reports.unplaced[uid] = task
-            if undone:
-                reports.rolled_back[uid] = task
-            if lacking:
-                reports.lacking_company.add(uid)
-            if refusal is not None:
-                reports.refusals[uid] = refusal
-            if claim_refusal is not None:
-                reports.claim_refusals[uid] = claim_refusal
+        for task, tried, search in zip(job.tasks, failed.after, failed.searches, strict=True):
+            if tried != NOTHING_TRIED:
+                self._session.reports.of_task(task).add(tried)
             if search is not None:
                 self._session.record_eviction_search(evolve(search, task=task))

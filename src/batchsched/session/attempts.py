@@ -646,7 +646,7 @@ class Attempts:
             tasks = _tasks_of(need_of(session, job, left))
             if not tasks or (self.asks_queue and not may_take(session, job, left)):
                 if left:
-                    session.reports.asked_in_part.add(job.uid)
+                    session.reports.of_job(job).asked_in_part = True
                 break
             first = goal = GroupGoal(self, job, left, tasks)
             yield goal
@@ -721,7 +721,7 @@ class Attempts:
         if len(to_place) < len(tasks_to_place(session, job)):
             return  # some of its tasks were tried in an earlier turn of this cycle
         if session.plugins.limits_queues and (
-            placed or any(task.uid in session.reports.refusals for task in failed)
+            placed or any(session.reports.about(task).refusal is not None for task in failed)
         ):
             return
         self._failed_turns.remember(

@@ -26,7 +26,6 @@ from batchsched.model.immutable import EMPTY, LazyMap
 from batchsched.model.reasons import (
     JobCondition,
     PendingReason,
-    Unfit,
     queue_not_leaf,
     queue_unknown,
 )
@@ -50,6 +49,7 @@ from batchsched.session.promises import (
     start_promised_jobs,
 )
 from batchsched.session.reasons import PendingReasons
+from batchsched.session.reports import NOTHING_TRIED, TaskAttempts
 from batchsched.session.session import Session
 from batchsched.state.ledger import Ledger, counted_job
 from batchsched.state.records import JobState, NodeState, QueueState, TaskState
@@ -195,10 +195,9 @@ def close(
         raise InvariantError(session.ledger.broken)
     for job in session.jobs_having(TaskStatus.RESERVED):
         if not (session.plugins.job_ready(job) or session.plugins.job_condition_ready(job)):
-            if any(task.uid in session.reports.unplaced for task in job.tasks):
+            if any(session.reports.about(task).found_no_place for task in job.tasks):
                 # It was tried, but its gang is incomplete.
-                reserved_tasks = job.having(TaskStatus.RESERVED)
-                session.reports.rolled_back.update((task.uid, task) for task in reserved_tasks)
+                session.reports.record_undone(job.having(TaskStatus.RESERVED))
             drop_reservations(session, job)
     if session.ledger.initial_promises:
         end_promises(session)
@@ -225,7 +224,7 @@ def close(
     broken = _dropped(
         [task for task, _ in session.ledger.initial_promises],
         TaskStatus.PIPELINED,
-        session.reports.broken_promises,
+        session.reports.tasks,
         session.gave_way,
     )
     result = CycleResult(
@@ -343,7 +342,7 @@ def _names(session: Session, result: CycleResult) -> dict[str, str]:
 def _dropped(
     tasks: Iterable[TaskState],
     status: TaskStatus,
-    why: Mapping[str, Unfit] = EMPTY,
+    tried: Mapping[str, TaskAttempts] = EMPTY,
     gave_way: Mapping[str, str] = EMPTY,
 ) -> tuple[DroppedPromise, ...]:
     """Return the promises or reservations of the snapshot that were neither used nor kept.
@@ -360,7 +359,7 @@ def _dropped(
                 DroppedPromise(
                     task_uid=task.uid,
                     node_name=before,
-                    reason=why.get(task.uid),
+                    reason=tried.get(task.uid, NOTHING_TRIED).broken_promise,
                     for_task_uid=gave_way.get(task.uid),
                 )
             )

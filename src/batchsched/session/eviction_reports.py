@@ -35,12 +35,21 @@ _JUST_STARTED = "protected by minRuntime"
 _NOT_ENOUGH = "taken and not enough"
 
 
+def says_of_evictions(session: Session) -> bool:
+    """Return whether anybody searched for tasks to evict, or might not claim, in vain."""
+    reports = session.reports
+    return any(tried.eviction_searches for tried in reports.tasks.values()) or any(
+        tried.claims_refused for tried in reports.jobs.values()
+    )
+
+
 def add_eviction_reports(session: Session, reasons: dict[str, PendingReason]) -> None:
     """Add to reasons, by task UID, why no tasks were evicted for tasks that are still pending."""
     by_job: dict[JobState, list[EvictionSearch]] = {}
-    for search in session.reports.eviction_searches.values():
-        if search.task.uid in reasons and search.task.job is not None:
-            by_job.setdefault(search.task.job, []).append(search)
+    for uid, tried in session.reports.tasks.items():
+        job = session.ledger.tasks[uid].job
+        if tried.eviction_searches and uid in reasons and job is not None:
+            by_job.setdefault(job, []).extend(tried.eviction_searches.values())
     _add_refused_claims(session, reasons)
     reports = EvictionReports(session)
     # The most important first.
@@ -53,13 +62,14 @@ def add_eviction_reports(session: Session, reasons: dict[str, PendingReason]) ->
 
 
 def _add_refused_claims(session: Session, reasons: dict[str, PendingReason]) -> None:
-    for (uid, action), refused in session.reports.claims_refused.items():
-        refusal = Refusal(refused.rule, 0, refused.until)
-        report = EvictionReport(action=action, nodes=0, candidates=0, refusals=(refusal,))
-        for task in session.ledger.jobs[uid].tasks:
-            if task.uid in reasons:
-                reason = reasons[task.uid]
-                reasons[task.uid] = evolve(reason, evictions=(*reason.evictions, report))
+    for uid, tried in session.reports.jobs.items():
+        for action, refused in tried.claims_refused.items():
+            refusal = Refusal(refused.rule, 0, refused.until)
+            report = EvictionReport(action=action, nodes=0, candidates=0, refusals=(refusal,))
+            for task in session.ledger.jobs[uid].tasks:
+                if task.uid in reasons:
+                    reason = reasons[task.uid]
+                    reasons[task.uid] = evolve(reason, evictions=(*reason.evictions, report))
 
 
 def refused_until(session: Session) -> float | None:
@@ -71,11 +81,17 @@ def refused_until(session: Session) -> float | None:
     """
     ends = [
         refused.until
-        for (uid, _), refused in session.reports.claims_refused.items()
+        for uid, tried in session.reports.jobs.items()
+        for refused in tried.claims_refused.values()
         if refused.until is not None and session.ledger.jobs[uid].count(TaskStatus.PENDING)
     ]
     asked: set[Hashable] = set()
-    for search in session.reports.eviction_searches.values():
+    searches = (
+        search
+        for tried in session.reports.tasks.values()
+        for search in tried.eviction_searches.values()
+    )
+    for search in searches:
         task, judges = search.task, session.plugins.judges[search.scope.point]
         job = task.job
         if job is None or task.status is not TaskStatus.PENDING:

@@ -165,7 +165,8 @@ def record_refused(
         and len(need.tasks) > 1
         and session.plugins.allocatable(queue, need_of_task(need.tasks[0])) is None
     ):
-        session.reports.lacking_company.update(task.uid for task in need.tasks)
+        for task in need.tasks:
+            session.reports.of_task(task).lacked_company = True
 
 
 def may_claim(session: Session, job: JobState) -> bool:
@@ -175,15 +176,15 @@ def may_claim(session: Session, job: JobState) -> bool:
     if session.plugins.claim_refusal is not None:
         refused = session.plugins.claim_refusal(job)
         if refused is not None:
-            session.reports.claims_refused[job.uid, session.action_name] = refused
+            session.reports.of_job(job).claims_refused[session.action_name] = refused
     return False
 
 
 def record_no_set(session: Session, need: Need) -> None:
     """Record that a need was tried in vain in all sets of nodes that plugins offer for it."""
     for task in need.tasks[:1]:
-        session.reports.unplaced[task.uid] = task
-    session.reports.tried_in_sets[need.job.uid] = need
+        session.record_failure(task)
+    session.reports.of_job(need.job).need_in_sets = need
 
 
 def record_failed_again(session: Session, job: JobState, turn: FailedTurn) -> None:
@@ -204,8 +205,7 @@ def record_failed_again(session: Session, job: JobState, turn: FailedTurn) -> No
         # What a queue may take together it may take one after the other.
         if (accepts_need and task not in turn.beyond_need) or may_take_task(session, task):
             session.record_failure(task)
-    if turn.undone:
-        session.reports.rolled_back.update((task.uid, task) for task in turn.undone)
+    session.reports.record_undone(turn.undone)
 
 
 def record_limit(session: Session, need: Need, refusal: Unfit | None) -> bool:
@@ -231,7 +231,8 @@ def record_limit(session: Session, need: Need, refusal: Unfit | None) -> bool:
 def record_claim_refusal(session: Session, need: Need, refusal: Unfit) -> None:
     """Record why a queue may not reclaim resources for a need."""
     _tell(session, need.tasks, refusal)
-    session.reports.claim_refusals.update((task.uid, refusal) for task in need.tasks)
+    for task in need.tasks:
+        session.reports.of_task(task).claim_refusal = refusal
 
 
 def _tell(session: Session, tasks: Sequence[TaskState], refusal: Unfit) -> None:
@@ -291,5 +292,5 @@ def limit_on(
 
 def record_refusal(session: Session, task: TaskState, refusal: Unfit) -> None:
     """Record why a queue may not accept a task, which an action therefore skips."""
-    session.reports.refusals[task.uid] = refusal
+    session.reports.of_task(task).refusal = refusal
     session.record_failure(task)

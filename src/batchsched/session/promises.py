@@ -101,7 +101,7 @@ def keep_promises(session: Session) -> None:
                 statement.pipeline(task, node, kept=kept)
                 refusal = refusal_beside_its_job(session, task)
                 if refusal is not None:
-                    session.reports.broken_promises[task.uid] = refusal
+                    session.reports.of_task(task).broken_promise = refusal
                     statement.rollback(before)
             if session.plugins.job_pipelined(job):
                 statement.commit()
@@ -126,7 +126,7 @@ def start_promised_jobs(session: Session) -> None:
         for task in job.having(TaskStatus.PIPELINED):
             refusal = _cannot_be_kept(session, task)
             if refusal is not None:
-                session.reports.broken_promises[task.uid] = refusal
+                session.reports.of_task(task).broken_promise = refusal
 
 
 def _cannot_be_kept(session: Session, task: TaskState) -> Unfit | None:
@@ -198,7 +198,7 @@ def end_promises(session: Session) -> None:
     If the other promises are not enough for a job, all of its promises end.
     """
     kept = _kept(session)
-    over = [task for task in kept if task.uid in session.reports.broken_promises]
+    over = [task for task in kept if session.reports.about(task).broken_promise is not None]
     for task in over:
         _end(session, task)
     for job in {task.job: None for task in over}:

@@ -33,7 +33,7 @@ from batchsched.model.reasons import (
     waits_for_leader,
 )
 from batchsched.session.candidates import why_no_set
-from batchsched.session.eviction_reports import add_eviction_reports
+from batchsched.session.eviction_reports import add_eviction_reports, says_of_evictions
 from batchsched.session.kept import TasksOfWaiting
 from batchsched.session.outlook import accepts_without
 from batchsched.session.session import Session
@@ -66,10 +66,13 @@ class PendingReasons:
         """Jobs that are alike share a condition, which keeps alive what its key identifies."""
         self._changed = set(session.ledger.log.jobs)
         self._waiting_now: dict[JobState, TasksOfWaiting] = {}
-        reports = session.reports
-        self._unplaced_of = _pending_by_job(reports.unplaced.values())
-        self._undone_of = _pending_by_job(reports.rolled_back.values())
-        tasks = session.ledger.tasks
+        tasks, tried = session.ledger.tasks, session.reports.tasks
+        self._unplaced_of = _pending_by_job(
+            tasks[uid] for uid, each in tried.items() if each.found_no_place
+        )
+        self._undone_of = _pending_by_job(
+            tasks[uid] for uid, each in tried.items() if each.was_undone
+        )
         self._taken_for = {
             **{each.task_uid: tasks[each.for_task_uid].job for each in session.taken_back},
             **{uid: tasks[claimant].job for uid, claimant in session.gave_way.items()},
@@ -77,7 +80,9 @@ class PendingReasons:
         """For which jobs places of tasks were taken back, by UID of the task."""
         self._not_plain: set[JobState] = {
             *self._undone_of,
-            *_pending_by_job(tasks[uid] for uid in reports.claim_refusals),
+            *_pending_by_job(
+                tasks[uid] for uid, each in tried.items() if each.claim_refusal is not None
+            ),
             *_pending_by_job(tasks[uid] for uid in self._taken_for),
             *(job for job, unplaced in self._unplaced_of.items() if len(unplaced) > 1),
         }
@@ -122,10 +127,10 @@ class PendingReasons:
             if not unplaced:
                 return None
         task = unplaced[0] if len(unplaced) == 1 else min(unplaced, key=attrgetter("uid"))
-        no_set = self._no_set(job) if self._session.reports.tried_in_sets else None
+        no_set = self._no_set(job)
         if no_set is not None:
             return PlacementFailure(refusal=no_set)
-        refusal = self._session.reports.refusals.get(task.uid)
+        refusal = self._session.reports.about(task).refusal
         if refusal is not None and refusal.reason is not UnfitReason.INSUFFICIENT_RESOURCE:
             return PlacementFailure(refusal=refusal)
         kind, tally = self._tally(task)
@@ -141,7 +146,8 @@ class PendingReasons:
 
     def _no_set(self, job: JobState) -> Unfit | None:
         """Return why no set of nodes was found for a job, if plugins determine them."""
-        need = self._session.reports.tried_in_sets.get(job.uid)
+        tried = self._session.reports.jobs.get(job.uid)
+        need = None if tried is None else tried.need_in_sets
         if need is None:
             return None
         if job.uid not in self._no_sets:
@@ -216,8 +222,7 @@ class PendingReasons:
                 reasons.update(dict.fromkeys(*part) if isinstance(part, tuple) else part)
             return reasons
 
-        reports = self._session.reports
-        if reports.eviction_searches or reports.claims_refused:
+        if says_of_evictions(self._session):
             reasons = {**joined(), **of_tried}
             add_eviction_reports(self._session, reasons)
             return reasons
@@ -293,7 +298,7 @@ class PendingReasons:
         blocked = [
             task
             for task in pending
-            if task.uid in session.reports.unplaced
+            if session.reports.about(task).found_no_place
             and not task.is_best_effort
             and (job.groups is None or job.groups.may_take(task))
         ]
@@ -307,7 +312,9 @@ class PendingReasons:
         is_reached = blocked_by is not None and job.groups is None
         planned = session.plans.reasons.get(job.uid)
         incomplete: PendingReason | None = None
+        tried_as_job = session.reports.jobs.get(job.uid)
         for task in pending:
+            tried = session.reports.about(task)
             if task is blocked_by:
                 is_reached = False
             if planned is not None and not task.is_best_effort:
@@ -317,18 +324,18 @@ class PendingReasons:
             elif (taken_for := self._taken_for.get(task.uid)) is not None:
                 detail, why = f"its place was taken back for {taken_for.uid}", WhyPending.TAKEN_BACK
                 reasons[task.uid] = PendingReason(why, detail=detail, taken_for=taken_for.uid)
-            elif task.uid in session.reports.unplaced:
+            elif tried.found_no_place:
                 reasons[task.uid] = self._unplaced(job, task)
-            elif task.uid in session.reports.rolled_back and session.plugins.job_ready(job):
+            elif tried.was_undone and session.plugins.job_ready(job):
                 # Rolled back with an incomplete gang that a later action completed.
                 reasons[task.uid] = self._unplaced(job, task)
-            elif task.uid in session.reports.rolled_back:
+            elif tried.was_undone:
                 incomplete = incomplete or self._incomplete(job, None)
                 reasons[task.uid] = incomplete
-            elif task.uid in session.reports.claim_refusals:
-                claim, why = session.reports.claim_refusals[task.uid], WhyPending.ABOVE_FAIR_SHARE
+            elif (claim := tried.claim_refusal) is not None:
+                why = WhyPending.ABOVE_FAIR_SHARE
                 reasons[task.uid] = PendingReason(why, detail=claim.text, refusal=claim)
-            elif job.groups is not None and job.uid in session.reports.asked_in_part:
+            elif job.groups is not None and tried_as_job and tried_as_job.asked_in_part:
                 reasons[task.uid] = _not_asked_for(job.groups, task, pending, blocked)
             elif behind is None or is_reached or task.is_best_effort:
                 reasons[task.uid] = NOT_CONSIDERED
@@ -337,7 +344,7 @@ class PendingReasons:
         return reasons
 
     def _unplaced(self, job: JobState, task: TaskState) -> PendingReason:
-        refusal = self._session.reports.refusals.get(task.uid)
+        refusal = self._session.reports.about(task).refusal
         if refusal is not None and refusal.reason is not UnfitReason.INSUFFICIENT_RESOURCE:
             is_behind = refusal.reason is UnfitReason.NOT_ITS_TURN
             return PendingReason(
@@ -346,7 +353,7 @@ class PendingReasons:
                 behind_job=refusal.detail if is_behind else "",
                 refusal=refusal,
             )
-        no_set = self._no_set(job) if self._session.reports.tried_in_sets else None
+        no_set = self._no_set(job)
         if no_set is not None:
             return PendingReason(WhyPending.NO_NODE, detail=no_set.text, refusal=no_set)
         kind, tally = self._tally(task)
@@ -379,7 +386,7 @@ class PendingReasons:
             else:
                 known = PendingReason(WhyPending.NO_NODE, tally)
             self._of_kind[key] = known
-        claim = self._session.reports.claim_refusals.get(task.uid)
+        claim = self._session.reports.about(task).claim_refusal
         if claim is not None and known.why is WhyPending.NO_NODE and not known.detail:
             return evolve(known, detail=claim.text, refusal=claim)
         return known
@@ -391,7 +398,7 @@ class PendingReasons:
         """
         session = self._session
         return (
-            task.uid in session.reports.lacking_company
+            session.reports.about(task).lacked_company
             and not session.plugins.job_ready(job)
             and any(
                 fits(task.init_resreq, node.allocatable)
@@ -417,7 +424,7 @@ class PendingReasons:
                 return self._incomplete(job, tally)
             detail = f"the minimum of group {replica.name!r} does not fit at once"
             return PendingReason(WhyPending.GANG_INCOMPLETE, tally, detail)
-        refusal = self._session.reports.refusals.get(task.uid)
+        refusal = self._session.reports.about(task).refusal
         if refusal is not None:  # it was held back with its queue, whatever room nodes had
             detail = "a node has room for it; when it was tried, there was not enough "
             detail += f"{refusal.detail} in all for everything that it needs at once"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Protocol
+from typing import Final, Protocol
 
 from attrs import Factory, define, field
 
@@ -62,38 +62,68 @@ class AcceptedTasks:
         return True
 
 
+@define
+class TaskAttempts:
+    """What actions tried for a task in one cycle, and what came of it."""
+
+    found_no_place: bool = False
+    """Whether an action tried to place it and could not."""
+    was_undone: bool = False
+    """Whether it was placed, and that was rolled back."""
+    lacked_company: bool = False
+    """Whether there was enough for it, but not for all that must start with it."""
+    refusal: Unfit | None = None
+    """Why its queue could last not accept it."""
+    claim_refusal: Unfit | None = None
+    """Why its queue could not reclaim resources for it."""
+    broken_promise: Unfit | None = None
+    """Why the promise of the last cycle ends with this one."""
+    eviction_searches: dict[str, EvictionSearch] = field(
+        factory=dict[str, EvictionSearch], eq=False
+    )
+    """Failed searches for tasks to evict, by action."""
+
+    def add(self, others: TaskAttempts) -> None:
+        """Add what was tried for a task like it, without searches."""
+        self.found_no_place |= others.found_no_place
+        self.was_undone |= others.was_undone
+        self.lacked_company |= others.lacked_company
+        if others.refusal is not None:
+            self.refusal = others.refusal
+        if others.claim_refusal is not None:
+            self.claim_refusal = others.claim_refusal
+
+
+@define(eq=False)
+class JobAttempts:
+    """What actions tried for a job as a whole in one cycle."""
+
+    asked_in_part: bool = False
+    """Whether a turn ended before all of its tasks were tried."""
+    need_in_sets: Need | None = None
+    """What was tried in vain in the sets of nodes that plugins offer."""
+    claims_refused: dict[str, Refused] = field(factory=dict[str, Refused])
+    """Why it could claim nothing, by action."""
+
+
+NOTHING_TRIED: Final = TaskAttempts()
+"""What is read of tasks that no action tried; never written to."""
+
+
 @define(eq=False)
 class CycleReports:
     """What actions tried in one cycle, and the outcome."""
 
     _ledger: Ledger
-    unplaced: dict[str, TaskState] = field(factory=dict[str, TaskState])
-    """Tasks that an action tried to place and could not, by UID."""
-    rolled_back: dict[str, TaskState] = field(factory=dict[str, TaskState])
-    """Tasks whose placement was rolled back, by UID."""
-    asked_in_part: set[str] = field(factory=set[str])
-    """The UIDs of jobs whose turns ended before all of their tasks were tried."""
-    refusals: dict[str, Unfit] = field(factory=dict[str, Unfit])
-    """Why queues could last not accept tasks, by UID."""
-    claim_refusals: dict[str, Unfit] = field(factory=dict[str, Unfit])
-    """Why queues could not reclaim resources for tasks, by UID."""
-    lacking_company: set[str] = field(factory=set[str])
-    """The UIDs of tasks that do not fit together although there is enough for one of them."""
-    tried_in_sets: dict[str, Need] = field(factory=dict[str, Need])
-    """What was tried in vain in the sets of nodes that plugins offer, by UID of the job."""
+    tasks: dict[str, TaskAttempts] = field(factory=dict[str, TaskAttempts])
+    """What was tried for tasks, by UID."""
+    jobs: dict[str, JobAttempts] = field(factory=dict[str, JobAttempts])
+    """What was tried for whole jobs, by UID."""
     queues_overused: dict[str, QueueShare | None] = field(factory=dict[str, QueueShare | None])
     """Queues that an action skipped because they were overused, by name, in that order.
 
     With what each deserved and had when it was first skipped, if a plugin knows.
     """
-    broken_promises: dict[str, Unfit] = field(factory=dict[str, Unfit])
-    """Why promises of the last cycle end with this one, by UID of the task."""
-    eviction_searches: dict[tuple[str, str], EvictionSearch] = field(
-        factory=dict[tuple[str, str], EvictionSearch]
-    )
-    """Failed searches for tasks to evict, by task and action."""
-    claims_refused: dict[tuple[str, str], Refused] = field(factory=dict[tuple[str, str], Refused])
-    """Why jobs could claim nothing, by UID of the job and action."""
     overused_at_open: set[str] = field(factory=set[str])
     """The names of queues with waiting jobs that were overused when the session opened."""
     initial_reservations: Sequence[TaskState] = field(init=False)
@@ -111,6 +141,26 @@ class CycleReports:
             ),
         ]
         self.accepted_tasks = AcceptedTasks(ledger.log.charged_jobs)
+
+    def of_task(self, task: TaskState) -> TaskAttempts:
+        """Return what was tried for a task, to write to. O(1)."""
+        known = self.tasks.get(task.uid)
+        if known is None:
+            known = self.tasks[task.uid] = TaskAttempts()
+        return known
+
+    def of_job(self, job: JobState) -> JobAttempts:
+        """Return what was tried for a job as a whole, to write to. O(1)."""
+        return self.jobs.setdefault(job.uid, JobAttempts())
+
+    def about(self, task: TaskState) -> TaskAttempts:
+        """Return what was tried for a task, to read. O(1)."""
+        return self.tasks.get(task.uid, NOTHING_TRIED)
+
+    def record_undone(self, tasks: Iterable[TaskState]) -> None:
+        """Record that tasks were placed, and that it was rolled back."""
+        for task in tasks:
+            self.of_task(task).was_undone = True
 
 
 class Guard(Protocol):

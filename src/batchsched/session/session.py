@@ -329,7 +329,7 @@ class Session:
         The reason of the task then says why others could not be evicted, in the state at the end
         of the cycle. A search among tasks of its own job says less than one among others.
         """
-        searches, about = self.reports.eviction_searches, (search.task.uid, search.action)
+        searches, about = self.reports.of_task(search.task).eviction_searches, search.action
         before = searches.get(about)
         if (
             before is None
@@ -460,7 +460,7 @@ class Session:
         The pending reason of the task then says why each node rejects it, and `reserve` does not
         wait for another action to place its job in this cycle.
         """
-        self.reports.unplaced[task.uid] = task
+        self.reports.of_task(task).found_no_place = True
 
 
 # Statements
@@ -707,7 +707,7 @@ class Statement:
         event = None if self._session.teller is None else self._as_it_ends(committed=False)
         self._end()
         if not self._is_trial:
-            self._session.reports.rolled_back.update((task.uid, task) for task in self.placed())
+            self._session.reports.record_undone(self.placed())
         for entry in reversed(self._journal):
             self._undo(entry)
         self._session.undone += len(self._session.log.jobs) - self._begun
