@@ -503,7 +503,11 @@ DEVICES = "devices"
 
 
 class HasChoices(Protocol):
-    """A task, or a decision on one."""
+    """A decision on a task, which may have chosen something for it.
+
+    A task has the same fields. Where both are taken, the type is `TaskInfo | HasChoices`: pyright
+    finds that fields with converters do not match a protocol.
+    """
 
     @property
     def choices(self) -> Mapping[str, Hashable]:
@@ -523,7 +527,7 @@ class ChoiceFields(TypedDict):
     devices: tuple[DevicePick, ...] | None
 
 
-def choices_of(chosen: HasChoices, /) -> Mapping[str, Hashable]:
+def choices_of(chosen: TaskInfo | HasChoices, /) -> Mapping[str, Hashable]:
     """Return all choices by plugin, including devices. O(choices) with devices, else O(1)."""
     if chosen.devices is None:
         return chosen.choices

@@ -82,7 +82,7 @@ def placed(
     node_name: str | None,
     *,
     is_backfill: bool | None = None,
-    chosen: HasChoices | None = None,
+    chosen: TaskInfo | HasChoices | None = None,
 ) -> TaskInfo:
     """Return the task with this status, node and backfill mark; itself if nothing changes.
 
@@ -105,7 +105,7 @@ def starting(
     *,
     is_backfill: bool,
     now: float,
-    chosen: HasChoices | None = None,
+    chosen: TaskInfo | HasChoices | None = None,
 ) -> TaskInfo:
     """Return the task as Binding or Running, with its resources held since `now`."""
     return _having(_in_place(task, status, node_name, is_backfill, now), chosen)
@@ -130,7 +130,7 @@ def as_it_was(task: TaskInfo, before: TaskInfo) -> TaskInfo:
     )
 
 
-def _having(task: TaskInfo, chosen: HasChoices | None) -> TaskInfo:
+def _having(task: TaskInfo, chosen: TaskInfo | HasChoices | None) -> TaskInfo:
     """Return the task with what plugins have chosen for it; None: nothing."""
     choices = EMPTY if chosen is None else chosen.choices
     devices = None if chosen is None else chosen.devices
