@@ -1,9 +1,9 @@
 """What the opened plugins of a cycle say together; defines the meaning of tiers.
 
 For example `overused`: its row in `RULES` (`batchsched.session.points`) says that an answer is a
-bool, and that the first plugin to say True decides. It is listed in `_ASKED`; so `PluginSet` gets
-an attribute of this name, a function made by the row's rule from the methods `overused` of those
-plugins that have one. An action asks `session.plugins.overused(queue)`.
+bool, that the first plugin to say True decides, and that `PluginSet` always has an attribute of
+this name: a function made by the row's rule from the methods `overused` of those plugins that have
+one. An action asks `session.plugins.overused(queue)`.
 """
 
 from __future__ import annotations
@@ -31,6 +31,7 @@ from batchsched.plugin.node_functions import Chooser, NodeScore, Predicate, Read
 from batchsched.plugin.session_view import SessionView
 from batchsched.session.points import (
     RULES,
+    Attribute,
     ConfiguredPlugin,
     Named,
     OpenedPlugin,
@@ -52,18 +53,6 @@ PRIORITY = "priority"
 
 
 ItemT = TypeVar("ItemT")
-
-
-_RANKS = frozenset(
-    {
-        *("job_order_key", "job_order_shares", "need_order_key", "queue_order_key"),
-        *("task_order_key", "predicates", "node_scores", "node_order_on_resource", "hints"),
-    }
-)
-"""What refuses no job anything, or is the same for all tasks of a kind."""
-_VOTES = frozenset(
-    {"job_ready", "job_pipelined", "job_condition_ready", "on_allocate", "on_deallocate"}
-)
 
 
 # What holds whatever plugins say
@@ -108,20 +97,6 @@ class _QueueKey(Protocol):
     def __call__(self, queue: QueueState, need: Need | None = None, /) -> SortKey:
         """Return the key of a queue."""
         ...
-
-
-_ASKED = (
-    *("job_order_key", "queue_order_key"),
-    *("job_valid", "job_ready", "job_pipelined", "job_condition_ready"),
-    *("overused", "allocatable", "most_allocatable", "queue_share"),
-    *("node_order_on_resource", "jobs_admitted", "may_claim"),
-)
-"""The extension points that are asked just as `RULES` combines them."""
-_ASKED_IF_THERE = (
-    *("node_key", "node_key_signature", "on_turn_begin", "on_turn_end"),
-    *("claim_refusal", "may_leave_together", "eviction_price"),
-)
-"""Those that are None where no plugin has them."""
 
 
 class PluginSet:
@@ -247,10 +222,10 @@ class PluginSet:
             for point in opened.points:
                 self._having.setdefault(point, []).append(opened)
         asking, has = self._asking, self.having
-        for point in _ASKED:
-            setattr(self, point, asking(point))
-        for point in _ASKED_IF_THERE:
-            setattr(self, point, asking(point) if has(point) else None)
+        for point, rule in RULES.items():
+            if rule.attribute is not Attribute.NONE:
+                is_asked = rule.attribute is Attribute.ALWAYS or has(point)
+                setattr(self, point, asking(point) if is_asked else None)
         # Orders
         self._need_order_key: Callable[[Need], SortKey] = asking("need_order_key")
         self._task_order_key: Callable[[TaskState], SortKey] = asking("task_order_key")
@@ -266,15 +241,17 @@ class PluginSet:
         self.orders_jobs_by_need = self.orders_by_need and bool(has("need_order_key"))
         """Whether jobs of a queue are ranked by need first."""
         # Jobs
-        voting = [opened for opened in self.opened if not _VOTES.isdisjoint(opened.points)]
+        votes = {point for point, rule in RULES.items() if rule.is_vote}
+        voting = [opened for opened in self.opened if not votes.isdisjoint(opened.points)]
         self.vote_on_jobs_alone = all(
             getattr(opened.object, "votes_on_jobs_alone", False) is True for opened in voting
         )
         """Whether all votes depend on the job alone; see `Resumes`."""
+        harmless = {point for point, rule in RULES.items() if not rule.may_refuse} | {"hints"}
         self.refuse_alike = all(
             getattr(opened.object, "refuses_alike", False) is True
             for opened in self.opened
-            if not opened.points <= _RANKS
+            if not opened.points <= harmless
         )
         """Whether all plugins refuse to jobs what they refuse to earlier ones that are alike."""
         # Queues

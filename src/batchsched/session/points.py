@@ -7,6 +7,7 @@ it. Whatever a plugin raises, or answers without sense, becomes a `PluginError` 
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
+from enum import Enum, auto
 from functools import lru_cache
 from inspect import Parameter, signature
 from itertools import chain
@@ -150,6 +151,17 @@ def _items(answer: object) -> Sequence[object] | None:
 # How answers are combined
 
 
+class Attribute(Enum):
+    """Whether `PluginSet` has an attribute of the name of an extension point: what asks it."""
+
+    NONE = auto()
+    """None: methods of `PluginSet` ask, and do more than the rule says."""
+    ALWAYS = auto()
+    """The combined function, also where no plugin has the point."""
+    IF_ASKED = auto()
+    """The combined function, or None where no plugin has the point."""
+
+
 class PointRule(NamedTuple):
     """How the answers of plugins at an extension point are combined, and which make sense."""
 
@@ -161,6 +173,11 @@ class PointRule(NamedTuple):
     """Answers of this type make sense without a closer look."""
     ties: str = ""
     """The attribute that breaks ties of keys and of the time of creation; empty: none does."""
+    attribute: Attribute = Attribute.NONE
+    may_refuse: bool = True
+    """Whether a plugin may refuse something to a job here, other than to all tasks of a kind."""
+    is_vote: bool = False
+    """Whether plugins vote here on whether a job is ready, or hear what changes their votes."""
 
     def check(self, name: str, point: str, answer: object, *asked: object) -> None:
         """Raise an error for an answer that makes no sense."""
@@ -385,48 +402,83 @@ def _functions(_rule: PointRule, _point: str, tiers: Tiers) -> Callable[..., Any
 
 _ORDERED = _must_be("a key that can be ordered", _never)
 _BOOL = _must_be("a bool", lambda answer: answer in (True, False))
-_VOTE = PointRule(_votes, _must_be("a Vote or a bool", _never))
+_HASHABLE = _must_be("something that can be hashed", _is_hashable)
+_VOTE = PointRule(
+    _votes, _must_be("a Vote or a bool", _never), attribute=Attribute.ALWAYS, is_vote=True
+)
+_TOLD = PointRule(_told, attribute=Attribute.IF_ASKED)
+_HEARD = PointRule(_told, is_vote=True)
+
+
+def _order(ties: str = "", attribute: Attribute = Attribute.NONE) -> PointRule:
+    return PointRule(_keys, _ORDERED, ties=ties, attribute=attribute, may_refuse=False)
+
 
 RULES: Mapping[str, PointRule] = {
     # Orders
-    "job_order_key": PointRule(_keys, _ORDERED, ties="uid"),
-    "job_order_shares": PointRule(_each, _must_be("something that can be hashed", _is_hashable)),
-    "queue_order_key": PointRule(_keys, _ORDERED, ties="name"),
-    "need_order_key": PointRule(_keys, _ORDERED),
-    "task_order_key": PointRule(_keys, _ORDERED, ties="uid"),
+    "job_order_key": _order("uid", Attribute.ALWAYS),
+    "job_order_shares": PointRule(_each, _HASHABLE, may_refuse=False),
+    "queue_order_key": _order("name", Attribute.ALWAYS),
+    "need_order_key": _order(),
+    "task_order_key": _order("uid"),
     # Jobs
-    "job_valid": PointRule(_first, _must_be("a JobCondition", _never), sound=JobCondition),
+    "job_valid": PointRule(
+        _first,
+        _must_be("a JobCondition", _never),
+        sound=JobCondition,
+        attribute=Attribute.ALWAYS,
+    ),
     "job_ready": _VOTE,
     "job_pipelined": _VOTE,
     "job_condition_ready": _VOTE,
-    "may_claim": PointRule(_decided_by(False), _BOOL),
-    "claim_refusal": PointRule(_first, _must_be("a Refused or None", _never), sound=Refused),
+    "may_claim": PointRule(_decided_by(False), _BOOL, attribute=Attribute.ALWAYS),
+    "claim_refusal": PointRule(
+        _first,
+        _must_be("a Refused or None", _never),
+        sound=Refused,
+        attribute=Attribute.IF_ASKED,
+    ),
     # Queues
-    "overused": PointRule(_decided_by(True), _BOOL),
-    "allocatable": PointRule(_first, _must_be("an Unfit or None", _never), sound=Unfit),
-    "most_allocatable": PointRule(_first, _must_be("a sequence of numbers, or None", _are_numbers)),
-    "queue_share": PointRule(_first, _wrong_share),
+    "overused": PointRule(_decided_by(True), _BOOL, attribute=Attribute.ALWAYS),
+    "allocatable": PointRule(
+        _first, _must_be("an Unfit or None", _never), sound=Unfit, attribute=Attribute.ALWAYS
+    ),
+    "most_allocatable": PointRule(
+        _first,
+        _must_be("a sequence of numbers, or None", _are_numbers),
+        attribute=Attribute.ALWAYS,
+    ),
+    "queue_share": PointRule(_first, _wrong_share, attribute=Attribute.ALWAYS),
     "queue_outcomes": PointRule(_of_first_plugin, _wrong_outcomes),
     "surplus_weights": PointRule(_of_first_plugin, _wrong_weights),
     "past_use_key": PointRule(
         _of_first_plugin, _must_be("a number", lambda key: isinstance(key, Real) and not isnan(key))
     ),
     "claim": PointRule(_of_first_plugin, _must_be("a Claim or Unfit", _is_claim)),
-    "may_leave_together": PointRule(_decided_by(False), _BOOL),
-    "eviction_price": PointRule(_sum, _must_be("a finite number", isfinite)),
-    # Nodes
-    "predicates": PointRule(_all, _must_be("a Predicate", _never), sound=Predicate),
-    "node_scores": PointRule(_all, _wrong_score),
-    "node_key": PointRule(_of_only_plugin, _must_be("a tuple of integers", _are_integers)),
-    "node_key_signature": PointRule(
-        _of_only_plugin, _must_be("something that can be hashed", _is_hashable)
+    "may_leave_together": PointRule(_decided_by(False), _BOOL, attribute=Attribute.IF_ASKED),
+    "eviction_price": PointRule(
+        _sum, _must_be("a finite number", isfinite), attribute=Attribute.IF_ASKED
     ),
+    # Nodes
+    "predicates": PointRule(
+        _all, _must_be("a Predicate", _never), sound=Predicate, may_refuse=False
+    ),
+    "node_scores": PointRule(_all, _wrong_score, may_refuse=False),
+    "node_key": PointRule(
+        _of_only_plugin,
+        _must_be("a tuple of integers", _are_integers),
+        attribute=Attribute.IF_ASKED,
+    ),
+    "node_key_signature": PointRule(_of_only_plugin, _HASHABLE, attribute=Attribute.IF_ASKED),
     "choose": PointRule(
         _each, _must_be("something that can be hashed, Unfit or None", _is_hashable)
     ),
-    "choice_signature": PointRule(_each, _must_be("something that can be hashed", _is_hashable)),
+    "choice_signature": PointRule(_each, _HASHABLE),
     "node_order_on_resource": PointRule(
-        _sum, _must_be("a finite number", lambda score: isfinite(0.0 + score))
+        _sum,
+        _must_be("a finite number", lambda score: isfinite(0.0 + score)),
+        attribute=Attribute.ALWAYS,
+        may_refuse=False,
     ),
     # Sets of nodes
     "candidate_nodes": PointRule(_functions),
@@ -434,11 +486,11 @@ RULES: Mapping[str, PointRule] = {
     "domains": PointRule(_all, _must_be("a NodeSet", _never), sound=NodeSet),
     "group_order_key": PointRule(_keys, _ORDERED),
     # Events
-    "jobs_admitted": PointRule(_told),
-    "on_turn_begin": PointRule(_told),
-    "on_turn_end": PointRule(_told),
-    "on_allocate": PointRule(_told),
-    "on_deallocate": PointRule(_told),
+    "jobs_admitted": PointRule(_told, attribute=Attribute.ALWAYS),
+    "on_turn_begin": _TOLD,
+    "on_turn_end": _TOLD,
+    "on_allocate": _HEARD,
+    "on_deallocate": _HEARD,
     "close": PointRule(_all, _wrong_condition),
 }
 """How answers are combined and checked; of verdicts, `batchsched.session.victims` says it."""
