@@ -55,6 +55,7 @@ WITHOUT_NUMPY = (
 NIGHTLY = (
     *("tests/seeded_bugs", "tests/quality", "tests/properties"),
     *("tests/test_determinism.py", "tests/test_bad_input.py", "tests/kubernetes/test_dump_laws.py"),
+    "tests/tools/test_forecast.py",
 )
 """What takes long, with other examples each night."""
 

@@ -57,6 +57,7 @@ IMPORTABLE_IN = {
     "plots.py": {"matplotlib"},
     "fast.py": {"numpy"},
     "arrays.py": {"numpy"},
+    "estimates.py": {"hashlib"},  # draws that depend on names and seeds alone
     "generation.py": {"hashlib"},  # draws that depend on names and seeds alone
     "described.py": {"importlib"},  # the package whose classes `help` shows
     "registry.py": {"importlib"},  # built-in plugins and actions, by where they stand

@@ -244,6 +244,7 @@ def _arguments() -> dict[str, Callable[[], dict[str, Any]]]:
         "compare": lambda: {
             "before": schedule(snapshot()), "after": schedule(snapshot()), "snapshot": snapshot(),
         },
+        "Fixed": lambda: {"seconds": 1.0},
         "decayed": lambda: {"usage": ONE, "held": ONE, "seconds": 1.0, "half_life": 10.0},
         "describe_changes": lambda: {
             "snapshot": snapshot(), "changes": [NodeAdded(NodeInfo(name="n9")), CycleRun(1.0)],

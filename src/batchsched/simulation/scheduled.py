@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from math import inf
 from operator import itemgetter
 from typing import Final
 
@@ -45,6 +44,7 @@ from batchsched.simulation.settings import NodeDrained, QueueSet, Settings
 from batchsched.simulation.state import RESERVED
 from batchsched.simulation.view import View
 from batchsched.simulation.workload import Workload
+from batchsched.transition.next_snapshot import is_settled, next_wake
 
 _DEFAULT_QUEUE: Final = "default"
 """The queue of jobs that name none."""
@@ -318,7 +318,7 @@ class _OnCluster:
         for _ in range(_MOST_CYCLES):
             cycle = self._live.schedule(reasons=False)
             self._carry_out(view, cycle, before, broken)
-            if not (cycle.evictions or cycle.pipelined or cycle.kept_promises):
+            if is_settled(cycle):
                 break
         else:
             raise PolicyError(
@@ -334,8 +334,7 @@ class _OnCluster:
                 yield Start(job, _places(new), devices=_devices(new))
             elif new != old and not stops:
                 yield Resize(job, _places(new), devices=_devices(new))
-        times = (cycle.next_start, cycle.refused_until)
-        yield Wake(min((at for at in times if at is not None and at > view.now), default=inf))
+        yield Wake(next_wake(cycle, after=view.now))
 
     def _carry_out(
         self,

@@ -20,7 +20,17 @@ from batchsched.tools.comparison import (
     compare,
 )
 from batchsched.tools.config_check import Finding, check_config, not_modelled
+from batchsched.tools.estimates import (
+    AsEstimated,
+    Estimates,
+    Fixed,
+    History,
+    any_job,
+    by_user,
+    by_user_and_name,
+)
 from batchsched.tools.explanation import Explanation, explain
+from batchsched.tools.forecast import Forecast, JobForecast, forecast
 from batchsched.tools.queue_audit import Audit, OwedJob, QueueAudit, Taking, audit
 from batchsched.tools.record import EventLog, Record, RecordedCycle, Recorder, Replay, replay
 from batchsched.tools.report import Section
@@ -36,15 +46,21 @@ from batchsched.tools.trials import (
 
 __all__ = [
     "About",
+    "AsEstimated",
     "Audit",
     "Blocker",
     "Cheapest",
     "CycleComparison",
     "CycleRun",
+    "Estimates",
     "EventLog",
     "Explanation",
     "Finding",
+    "Fixed",
+    "Forecast",
+    "History",
     "JobChange",
+    "JobForecast",
     "JobStanding",
     "JobStatus",
     "OwedJob",
@@ -63,13 +79,17 @@ __all__ = [
     "TaskChange",
     "WhatIf",
     "amount_text",
+    "any_job",
     "audit",
+    "by_user",
+    "by_user_and_name",
     "cheapest",
     "check_config",
     "compare",
     "describe_changes",
     "duration",
     "explain",
+    "forecast",
     "node_like",
     "not_modelled",
     "replay",

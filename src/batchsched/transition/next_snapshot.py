@@ -7,6 +7,7 @@ definition, or from the part of it that the result and the events concern.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from math import inf
 from typing import cast
 
 from attrs import evolve, frozen
@@ -148,6 +149,17 @@ def _topologies_after(before: Snapshot, nodes: Sequence[NodeInfo] | None) -> Seq
         return before.topologies
     gone = {node.name for node in before.nodes} - {n.name for n in nodes if is_text(n.name)}
     return without_nodes(before.topologies, gone) if gone else before.topologies
+
+
+def is_settled(cycle: CycleResult) -> bool:
+    """Return whether no cycle at the same time could go on with what was evicted or promised."""
+    return not (cycle.evictions or cycle.pipelined or cycle.kept_promises)
+
+
+def next_wake(cycle: CycleResult, *, after: float) -> float:
+    """Return the next time at which a cycle is worth running, if nothing else happens; or inf."""
+    times = (cycle.next_start, cycle.refused_until)
+    return min((at for at in times if at is not None and at > after), default=inf)
 
 
 def decides_nothing(cycle: CycleResult) -> bool:

@@ -244,6 +244,12 @@ def _problems_within(path: str, value: object, annotation: object) -> Problems:
                 if not _fits(key, arguments[0]):
                     yield path, f"expected {words_of(arguments[0])} as key, got {shown(key)}"
                 yield from problems_of(f"{path}[{shown(key)}]", item, arguments[1])
+        elif origin is tuple and arguments[-1:] != (Ellipsis,):
+            items = cast("tuple[object, ...]", value)
+            if len(items) != len(arguments):
+                yield path, f"expected a tuple of {len(arguments)}, got {shown(value)}"
+            for position, (item, kind) in enumerate(zip(items, arguments, strict=False)):
+                yield from problems_of(f"{path}[{position}]", item, kind)
         elif _is_collection(annotation) and arguments:
             for position, item in enumerate(cast("Iterable[object]", value)):
                 yield from problems_of(f"{path}[{position}]", item, arguments[0])
