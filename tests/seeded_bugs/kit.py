@@ -458,6 +458,25 @@ def reconciled(clock: Clock) -> Check:
     return check
 
 
+def checks_of_guarantees(clock: Clock) -> Iterator[tuple[str, Check]]:
+    """Yield those of what the plugin protection guarantees; the reference does not know it."""
+    guarded = snapshots(
+        protection=True,
+        max_nodes=2,
+        max_queues=2,
+        min_jobs=3,
+        max_tasks=3,
+        best_effort=False,
+        overcommitted=False,
+        backfill=False,
+        always=["protection", "running", "priorities", "queues"],
+        **SOUND,
+        **PLAIN,
+    )
+    evicting = configs(protection=True, actions=["allocate", "preempt", "reclaim"], flags=False)
+    yield "cycles with guarantees", cycles(clock, guarded, evicting, OF_RACKS_AND_DEVICES, share=3)
+
+
 def checks(clock: Clock) -> Iterator[tuple[str, Check]]:
     """Yield all checks by name."""
     yield "cycles", cycles(clock, snapshots(), configs(), EVERYTHING)
@@ -597,7 +616,7 @@ def checks(clock: Clock) -> Iterator[tuple[str, Check]]:
     yield "cycles near others", cycles(clock, sociable, near)
     many_nodes = snapshots(min_nodes=6, max_nodes=14, min_jobs=5, max_jobs=10, invalid_jobs=False)
     placing = configs(actions=["allocate", "preempt", "backfill"])
-    yield from checks_of_gangs(clock)
+    yield from (*checks_of_gangs(clock), *checks_of_guarantees(clock))
     yield "cycles on many nodes", cycles(clock, many_nodes, placing, EVERYTHING, share=1 / 3)
     yield "machine", machine(clock, {"actions": "reclaim, allocate, backfill, preempt"})
     reserve = {"name": "reserve", "arguments": {"starvingJobTimeThreshold": 20}}

@@ -13,6 +13,7 @@ from hypothesis.strategies import SearchStrategy
 from batchsched import (
     JobInfo,
     NodeInfo,
+    Preemptible,
     Queue,
     Resource,
     Scheduler,
@@ -98,6 +99,36 @@ HAS: dict[str, Callable[[Snapshot], bool]] = {
     ),
     "other_tasks": lambda s: bool(s.other_tasks),
 }
+
+
+PROTECTED: dict[str, Callable[[Snapshot], bool]] = {
+    "surplus": lambda s: any(job.preemptible is Preemptible.SURPLUS for job in s.jobs),
+    "never": lambda s: any(job.preemptible is Preemptible.NEVER for job in s.jobs),
+    "evicts nobody": lambda s: any(not job.preempts for job in s.jobs),
+    "delay": lambda s: any(job.claim_delay for job in s.jobs),
+    "whole": lambda s: any(job.evict_whole for job in s.jobs),
+    "hard": lambda s: any(budget.hard for budget in s.budgets),
+    "not hard": lambda s: any(not budget.hard for budget in s.budgets),
+    "ledger": lambda s: bool(s.evictions),
+    "runtime": lambda s: any(queue.reclaim_min_runtime for queue in s.queues),
+    "cost": lambda s: any(task.eviction_cost for task in all_tasks(s)),
+}
+
+
+@pytest.mark.parametrize("what", PROTECTED)
+def test_what_protects_is_drawn_where_it_is_asked_for(what: str) -> None:
+    find(snapshots(protection=True, always=["protection"]), PROTECTED[what], settings=REACHES)
+
+
+def test_it_is_not_drawn_otherwise() -> None:
+    @settings(MANY, max_examples=25)
+    @given(snapshots(), configs())
+    def never(snapshot: Snapshot, config: SchedulerConfig) -> None:
+        assert not any(has(snapshot) for has in PROTECTED.values())
+        plugins = [plugin for tier in config.tiers for plugin in tier.plugins]
+        assert not any(plugin.name == "protection" and plugin.arguments for plugin in plugins)
+
+    never()
 
 
 def smallest(wanted: Callable[[Snapshot], object]) -> Snapshot:

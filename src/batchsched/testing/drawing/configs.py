@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from attrs import evolve
 from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 
@@ -117,6 +118,26 @@ _PLUGIN_ARGUMENTS: dict[str, tuple[Mapping[str, ArgumentValue], ...]] = {
     "usage": ({"scope": "users"}, {"k": 0.5, "halfLife": 60}, {"k": 0}),
 }
 
+_PROTECTING: tuple[Mapping[str, ArgumentValue], ...] = (
+    {},
+    {"preemptMinRuntime": 20, "reclaimMinRuntime": 30},
+    {"limits": [{"name": "all", "scope": "cluster", "most": 2, "window": 60}]},
+    {"cost": "lost-work", "restart": 5},
+    {
+        "limits": [
+            {"name": "each", "scope": "job", "most": 1, "window": 100},
+            {"name": "of", "scope": "queue", "most": 2, "window": 40},
+        ],
+    },
+    {"claimDelay": 5, "withinDeserved": False},
+    {
+        "limits": [{"name": "for", "scope": "claimant-queue", "most": 1, "window": 30}],
+        "cost": "lost-work",
+        "costOf": "memory",
+    },
+)
+"""The arguments that plugin protection may have."""
+
 _USUAL = {plugin.name: plugin.arguments for tier in _DEFAULT for plugin in tier.plugins}
 """The arguments of plugins in the default tiers."""
 
@@ -158,6 +179,7 @@ def configs(
     actions: Sequence[str] | None = None,
     flags: bool = True,
     arguments: bool = True,
+    protection: bool = False,
     extra_plugins: Sequence[PluginOption] = (),
 ) -> SearchStrategy[SchedulerConfig]:
     """Draw configurations of batchsched's built-in actions and plugins.
@@ -171,6 +193,8 @@ def configs(
         flags: whether extension points of plugins that are on in the default tiers may be off.
         arguments: whether actions and plugins may have arguments other than those of the default
             tiers.
+        protection: whether plugin protection is in all tiers, the last one if nowhere else, and may
+            have arguments: minimum runtimes, limits, costs.
         extra_plugins: plugins to put before all others, such as those under test; the
             configuration is then for a registry that knows them.
 
@@ -197,7 +221,7 @@ def configs(
         ):
             pool = (arguments and _ACTIONS.get(name)) or ({},)
             options.append(ActionOption(name=name, arguments=pool[variant % len(pool)]))
-        return SchedulerConfig(
+        drawn = SchedulerConfig(
             actions=options,
             tiers=[
                 *([Tier(plugins=extra_plugins)] if extra_plugins else []),
@@ -217,9 +241,24 @@ def configs(
                 ),
             ],
         )
+        if not protection:
+            return drawn
+        given = _PROTECTING[(plugin_arguments if arguments else 0) % len(_PROTECTING)]
+        return _with_protection(drawn, given)
 
     size = _DRAFT + max(_LONGEST, *map(len, sequences))
     return built(st.binary(min_size=size, max_size=size), config)
+
+
+def _with_protection(
+    config: SchedulerConfig, arguments: Mapping[str, ArgumentValue]
+) -> SchedulerConfig:
+    """Return a configuration with plugin protection, in its last tier if it is in none."""
+    if not any(plugin.name == "protection" for tier in config.tiers for plugin in tier.plugins):
+        *above, last = config.tiers
+        with_it = Tier(plugins=[*last.plugins, PluginOption(name="protection")])
+        config = evolve(config, tiers=[*above, with_it])
+    return config.with_arguments("protection", **arguments) if arguments else config
 
 
 def _sequences(allowed: tuple[str, ...]) -> tuple[tuple[str, ...], ...]:

@@ -294,6 +294,7 @@ class Switches(JobSwitches, total=False):
     trees: bool
     holds: bool
     topologies: bool
+    protection: bool
 
 
 @frozen(kw_only=True)
@@ -326,6 +327,7 @@ class Features:
     groups: bool = True
     holds: bool = False
     topologies: bool = False
+    protection: bool = False
 
 
 def now_of(features: Features) -> float:

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn, SearchStrategy
 
 from batchsched.errors import Fault
-from batchsched.model.cluster import JobInfo, NodeInfo, TaskInfo
+from batchsched.model.cluster import Budget, JobInfo, NodeInfo, PastEviction, TaskInfo
 from batchsched.model.snapshot import Snapshot
 from batchsched.model.topology import Domain, Segment, Topology, TopologyRequest
 from batchsched.model.validation.arguments import checks_arguments
@@ -50,6 +50,12 @@ from batchsched.testing.drawing.nodes import (
     stranded,
 )
 from batchsched.testing.drawing.pools import Features, Switches, now_of, numbered
+from batchsched.testing.drawing.protection import (
+    build_budgets,
+    build_ledger,
+    protected_job,
+    protected_queue,
+)
 from batchsched.testing.drawing.queues import QUEUE_DRAFTS, at_limits, build_queues, leaves
 
 
@@ -101,6 +107,19 @@ def build_snapshot(
         nodes = [shrunk(node, draft) for node, draft in zip(nodes, node_drafts, strict=True)]
         if features.other_tasks and features.running:
             others += stranded(before, nodes)
+    budgets: Sequence[Budget] = ()
+    ledger: Sequence[PastEviction] = ()
+    if features.protection:
+        now = now_of(features)
+        jobs = [
+            protected_job(job, draft, now) for job, draft in zip(jobs, job_drafts, strict=False)
+        ]
+        queues = [
+            protected_queue(queue, draft)
+            for queue, draft in zip(queues, queue_drafts, strict=False)
+        ]
+        budgets = build_budgets(jobs, job_drafts)
+        ledger = build_ledger(jobs, job_drafts, now)
     topologies: Sequence[Topology] = ()
     if features.topologies:
         nodes, jobs, topologies = _in_racks(nodes, node_drafts, jobs, job_drafts)
@@ -110,6 +129,8 @@ def build_snapshot(
         jobs=jobs,
         other_tasks=others,
         topologies=topologies,
+        budgets=budgets,
+        evictions=ledger,
         now=now_of(features),
     )
 
@@ -194,6 +215,8 @@ def snapshots(
     - `holds`: jobs and tasks may be held, and queues not reclaimable. It is off by default.
     - `topologies`: nodes may be in blocks and racks, and jobs and groups may ask to be in one. It
       is off by default.
+    - `protection`: what the plugin protection reads: jobs that are not preemptible, or as a whole,
+      or claim later; minimum runtimes, costs, budgets, and past evictions. It is off by default.
     - `groups`: jobs may have groups of tasks, and maxima. A quarter of the examples use it, and
       none without `gangs`.
 

@@ -170,10 +170,11 @@ _PROMISED_BY_CAPACITY = (TaskStatus.PIPELINED, TaskStatus.ALLOCATED, TaskStatus.
 def _goes_with_its_job(cycle: Cycle, eviction: Eviction, place: Place) -> bool:
     """Return whether a task is evicted as part of a whole job that left the claimant's node."""
     policy = cycle.policy
-    return (policy.evicts_whole_jobs or policy.unblocks) and any(
+    job = cycle.job_of[eviction.task_uid]
+    return (policy.evicts_whole_jobs or policy.unblocks or job.evict_whole) and any(
         other.node_name == place.node_name
         and other.for_task_uid == eviction.for_task_uid
-        and cycle.job_of.get(other.task_uid) is cycle.job_of[eviction.task_uid]
+        and cycle.job_of.get(other.task_uid) is job
         for other in cycle.made_to_leave
     )
 
@@ -369,7 +370,7 @@ def _goes_alone(cycle: Cycle, uid: str) -> bool:
     """Return whether a task that was evicted is surplus: its job was not evicted with it."""
     job = cycle.job_of[uid]
     has_replicas = bool(job.groups) and "gang" in cycle.policy.plugins
-    if not cycle.policy.evicts_whole_jobs and not has_replicas:
+    if not (cycle.policy.evicts_whole_jobs or job.evict_whole or has_replicas):
         return True
     return not job.groups and any(
         task.status is TaskStatus.RUNNING and cycle.after[task.uid].status is TaskStatus.RUNNING

@@ -18,10 +18,10 @@ def gangs(cycle: Cycle) -> Iterator[str]:
     If plugin gang decides: a job with a bind has at least `min_available` ready tasks, and the
     groups that it needs; a ready job has no task that is placed but not bound, except in incomplete
     groups; a gang that lost tasks to preempt or reclaim still has enough, or has lost all running
-    tasks if gang allows to evict whole jobs; a group that was complete still is, or has lost all
-    running tasks; and tasks are evicted only for gangs that will be complete. A bind that is taken
-    back counts like an eviction. In any case, nothing is placed beyond the maximum of a job or a
-    group.
+    tasks if gang allows to evict whole jobs, or the job goes whole or not at all; a group that was
+    complete still is, or has lost all running tasks; and tasks are evicted only for gangs that will
+    be complete. A bind that is taken back counts like an eviction. In any case, nothing is placed
+    beyond the maximum of a job or a group.
     """
     evicted: defaultdict[str, list[Eviction | TakenBack]] = defaultdict(list)
     for eviction in cycle.made_to_leave:
@@ -72,6 +72,7 @@ def _whole(cycle: Cycle, job: JobInfo, lost: list[Eviction | TakenBack]) -> Iter
         goes_whole = (
             cycle.policy.evicts_whole_jobs
             or cycle.policy.unblocks
+            or (job.evict_whole and cycle.policy.protects("protection", last[-1].action))
             # A claim asks about each task alone, and each may be the one beyond the minimum.
             or (last[0].action == "reclaim" and "capacity" in cycle.policy.plugins)
         )
