@@ -27,8 +27,8 @@ from tests.reference.reservations import (
     is_promised_to_others,
     serve_reserved_jobs,
 )
+from tests.reference.retrying import tried_twice
 from tests.reference.session import Session
-from tests.reference.shares import cluster_total, share
 from tests.reference.waiting import Waiting
 
 __all__ = ["allocate", "can_still_start"]
@@ -44,13 +44,13 @@ class _Options:
     """Whether a discarded turn is tried once more, with the largest tasks first."""
 
 
-def allocate(session: Session, arguments: Arguments) -> None:
+def allocate(session: Session, arguments: Arguments, *, retries: bool) -> None:
     """Serve the jobs with Reserved tasks, then all jobs in turn."""
     options = _Options(
         discards=arguments.word("unready", ("discard", "hold")) == "discard",
         evict_backfill=arguments.boolean("evictBackfill"),
         starvation_threshold=arguments.number("starvationThreshold", inf),
-        retries=arguments.word("retry", ("none", "largest-first")) == "largest-first",
+        retries=retries,
     )
     serve_reserved_jobs(session)
     waiting = {
@@ -111,7 +111,7 @@ def _turn(session: Session, options: _Options, job: JobInfo, tasks: list[TaskInf
             lambda task: _place_task(session, task),
             is_enough,
             asks_queue=True,
-            retry_order=lambda goal: _largest_first(session, goal) if options.retries else goal,
+            retries=options.retries,
         )
         gets_another = is_placed and bool(tasks) and session.tiers.job_ready(job)
         if not is_placed and not session.tiers.job_ready(job):
@@ -128,12 +128,7 @@ def _turn(session: Session, options: _Options, job: JobInfo, tasks: list[TaskInf
                 ),
             )
     elif options.discards:
-        by_size = _largest_first(session, tasks)
-        if not session.statement(job, attempt) and options.retries and by_size != tasks:
-            tasks[:] = by_size
-            session.statement(job, attempt)
-            left = {task.uid for task in tasks}
-            tasks[:] = [task for task in session.to_place(job) if task.uid in left]
+        tried_twice(session, job, tasks, attempt, retries=options.retries)
     else:
         attempt()
     if options.evict_backfill:
@@ -206,15 +201,3 @@ def _reserve(session: Session, task: TaskInfo, *, beside_its_job: bool) -> bool:
             session.place(task, TaskStatus.RESERVED, node)
             return True
     return False
-
-
-def _largest_first(session: Session, tasks: list[TaskInfo]) -> list[TaskInfo]:
-    """Sort tasks by decreasing dominant share of the cluster, keeping the order of equals."""
-    total = cluster_total(session.state)
-
-    def size(task: TaskInfo) -> float:
-        return max(
-            share(task.start_request.get(name), amount) for name, amount in total.dimensions()
-        )
-
-    return sorted(tasks, key=size, reverse=True)

@@ -9,6 +9,7 @@ from batchsched import JobInfo, TaskInfo
 from tests.reference.choose import is_searched
 from tests.reference.group_turns import group_turn
 from tests.reference.groups import has_groups
+from tests.reference.retrying import tried_twice
 from tests.reference.session import Session
 from tests.reference.waiting import Waiting
 
@@ -22,6 +23,8 @@ def claimant_turn(
     take_a_place: Callable[[TaskInfo], bool],
     may_go_on: Callable[[], bool] = lambda: True,
     finish: Callable[[], None] = lambda: None,
+    *,
+    retries: bool,
 ) -> bool:
     """Give a job its turn; return whether it gets another turn.
 
@@ -32,6 +35,7 @@ def claimant_turn(
         take_a_place: places a task, evicting others if necessary; returns whether it did.
         may_go_on: returns whether the queue may have more; not called for jobs with groups.
         finish: called once all that the job needs is placed.
+        retries: whether a turn that fails is made once more, with the largest tasks first.
 
     """
 
@@ -50,10 +54,12 @@ def claimant_turn(
             is_done,
             substitutes=False,
             is_accepted=is_searched,
+            retries=retries,
         )
     placed: list[TaskInfo] = []
 
     def attempt() -> bool:
+        placed.clear()
         waiting = Waiting(session, tasks, partial(is_searched, session))
         while tasks and may_go_on():
             task = tasks.pop(0)
@@ -68,4 +74,4 @@ def claimant_turn(
                 break
         return is_done()
 
-    return session.statement(job, attempt) and bool(placed)
+    return tried_twice(session, job, tasks, attempt, retries=retries) and bool(placed)

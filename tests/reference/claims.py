@@ -25,7 +25,7 @@ __all__ = ["may_claim", "reclaim_by_claims"]
 STAGES = (1, 2, 3, 4)
 
 
-def reclaim_by_claims(session: Session, capacity: Capacity) -> None:
+def reclaim_by_claims(session: Session, capacity: Capacity, *, retries: bool) -> None:
     """Take turns of queues and jobs until no job is left."""
     jobs = [job for job in session.jobs if session.to_place(job)]
     tasks = {job.uid: session.to_place(job) for job in jobs}
@@ -33,7 +33,7 @@ def reclaim_by_claims(session: Session, capacity: Capacity) -> None:
         queues = [queue for queue in session.queues.values() if _of(jobs, queue.name)]
         queue = session.next_queue(queues, jobs, tasks)
         job = session.next_job(_of(jobs, queue.name), tasks)
-        if not _turn(session, capacity, job, tasks[job.uid]):
+        if not _turn(session, capacity, job, tasks[job.uid], retries=retries):
             jobs.remove(job)
 
 
@@ -41,7 +41,9 @@ def _of(jobs: Sequence[JobInfo], name: str) -> list[JobInfo]:
     return [job for job in jobs if job.queue == name]
 
 
-def _turn(session: Session, capacity: Capacity, job: JobInfo, tasks: list[TaskInfo]) -> bool:
+def _turn(
+    session: Session, capacity: Capacity, job: JobInfo, tasks: list[TaskInfo], *, retries: bool
+) -> bool:
     """Give a job its turn; return whether it gets another turn."""
     tasks[:] = session.possible(job, tasks)
     need = session.need(job, tasks)
@@ -50,7 +52,14 @@ def _turn(session: Session, capacity: Capacity, job: JobInfo, tasks: list[TaskIn
     claim = _Claim(session, capacity, job, need, session.state.save())
     if not claim.begins():
         return False
-    return claimant_turn(session, job, tasks, claim.take_a_place, finish=claim.spare_whole_units)
+    return claimant_turn(
+        session,
+        job,
+        tasks,
+        claim.take_a_place,
+        finish=claim.spare_whole_units,
+        retries=retries,
+    )
 
 
 def may_claim(session: Session, capacity: Capacity, job: JobInfo) -> bool:
@@ -117,6 +126,8 @@ class _Claim:
     def take_a_place(self, task: TaskInfo) -> bool:
         """Place a task, evicting others if necessary; return whether it was."""
         session = self.session
+        if len(session.state.evictions) == len(self.at_beginning.evictions):
+            self.taken.clear()  # all was undone
         feasible = searched_nodes(session, task)
         if place_without_evicting(session, task, feasible):
             return True

@@ -76,6 +76,14 @@ class Conf:
         evicts = action.name in ("preempt", "reclaim")
         return evicts and action.arguments.boolean("curable", default=self.has_default_tiers)
 
+    def retries(self, action: ActionConf) -> bool:
+        """Return whether a turn that fails is made once more, with the largest tasks first."""
+        holds = action.arguments.word("unready", ("discard", "hold")) == "hold"
+        choices = ("none", "largest-first")
+        if self.has_default_tiers and not holds:
+            choices = ("largest-first", "none")
+        return action.arguments.word("retry", choices) == "largest-first"
+
     def unblocks(self, action: ActionConf) -> bool:
         """Return whether broken jobs take from each other what they need."""
         preempts = action.name == "preempt"
@@ -88,12 +96,15 @@ DEFAULT_TIERS = (
             "priority",
             {"name": "gang", "arguments": {"atMinimum": "whole-job"}},
             "conformance",
+            "protection",
         ]
     },
     {
         "plugins": [
             {"name": "drf", "enablePreemptable": False},
             "predicates",
+            "devices",
+            "topology",
             "capacity",
             "nodeorder",
         ]

@@ -16,6 +16,7 @@ from tests.reference.choose import (
 from tests.reference.group_turns import group_turn
 from tests.reference.groups import has_groups
 from tests.reference.make_room import Unit, make_room
+from tests.reference.retrying import tried_twice
 from tests.reference.session import Session
 from tests.reference.state import Saved
 from tests.reference.unblock import unblock
@@ -24,7 +25,7 @@ from tests.reference.waiting import Waiting
 __all__ = ["preempt"]
 
 
-def preempt(session: Session, *, unblocks: bool = False) -> None:
+def preempt(session: Session, *, unblocks: bool, retries: bool) -> None:
     """Take each queue with waiting tasks once, in the queue order at that moment."""
     jobs = session.tiers.jobs_in_order(job for job in session.jobs if session.to_place(job))
     queues = [
@@ -38,34 +39,48 @@ def preempt(session: Session, *, unblocks: bool = False) -> None:
         queue = session.next_queue(queues, jobs, tasks)
         queues.remove(queue)
         jobs_of_queue = [job for job in jobs if session.queue_of(job) is queue]
-        _between_jobs(session, queue, jobs_of_queue, tasks)
+        _between_jobs(session, queue, jobs_of_queue, tasks, retries=retries)
         _within_jobs(session, jobs_of_queue, found)
     if unblocks:
         unblock(session, found)
 
 
 def _between_jobs(
-    session: Session, queue: Queue, jobs: list[JobInfo], tasks: dict[str, list[TaskInfo]]
+    session: Session,
+    queue: Queue,
+    jobs: list[JobInfo],
+    tasks: dict[str, list[TaskInfo]],
+    *,
+    retries: bool,
 ) -> None:
     """Phase 1: jobs evict tasks of other jobs."""
     waiting = list(jobs)
     while waiting:
         job = session.next_job(waiting, tasks)
         waiting.remove(job)
-        if _turn(session, queue, job, tasks[job.uid]):
+        if _turn(session, queue, job, tasks[job.uid], retries=retries):
             waiting.append(job)
 
 
-def _turn(session: Session, queue: Queue, job: JobInfo, tasks: list[TaskInfo]) -> bool:
+def _turn(
+    session: Session, queue: Queue, job: JobInfo, tasks: list[TaskInfo], *, retries: bool
+) -> bool:
     """Give a job its turn; return whether it gets another turn."""
     turn = _Turn(session, queue, job, session.state.save())
     if has_groups(job):
         return group_turn(
-            session, job, tasks, turn.take_a_place, turn.finish, is_accepted=is_searched
+            session,
+            job,
+            tasks,
+            turn.take_a_place,
+            turn.finish,
+            is_accepted=is_searched,
+            retries=retries,
         )
     placed: list[TaskInfo] = []
 
     def attempt() -> bool:
+        placed.clear()
         waiting = Waiting(session, tasks, partial(is_searched, session))
         while tasks:
             task = tasks.pop(0)
@@ -79,7 +94,7 @@ def _turn(session: Session, queue: Queue, job: JobInfo, tasks: list[TaskInfo]) -
                 break
         return turn.finish()
 
-    return session.statement(job, attempt) and bool(placed)
+    return tried_twice(session, job, tasks, attempt, retries=retries) and bool(placed)
 
 
 @define

@@ -12,10 +12,10 @@ from tests.reference.session import Session
 __all__ = ["reclaim"]
 
 
-def reclaim(session: Session) -> None:
+def reclaim(session: Session, *, retries: bool) -> None:
     """Take turns of queues and jobs until every queue is overused or has no jobs left."""
     if session.tiers.capacity is not None:
-        reclaim_by_claims(session, session.tiers.capacity)
+        reclaim_by_claims(session, session.tiers.capacity, retries=retries)
         return
     jobs = [job for job in session.jobs if session.to_place(job)]
     tasks = {job.uid: session.to_place(job) for job in jobs}
@@ -31,11 +31,13 @@ def reclaim(session: Session) -> None:
             continue
         job = session.tiers.next_job(waiting[queue.name])
         waiting[queue.name].remove(job)
-        if _turn(session, queue, job, tasks[job.uid]):
+        if _turn(session, queue, job, tasks[job.uid], retries=retries):
             waiting[queue.name].append(job)
 
 
-def _turn(session: Session, queue: Queue, job: JobInfo, tasks: list[TaskInfo]) -> bool:
+def _turn(
+    session: Session, queue: Queue, job: JobInfo, tasks: list[TaskInfo], *, retries: bool
+) -> bool:
     """Give a job its turn; return whether it gets another turn."""
     tasks[:] = session.possible(job, tasks)
     return claimant_turn(
@@ -44,6 +46,7 @@ def _turn(session: Session, queue: Queue, job: JobInfo, tasks: list[TaskInfo]) -
         tasks,
         lambda task: _take_a_place(session, queue, task),
         lambda: not session.tiers.overused(queue),
+        retries=retries,
     )
 
 

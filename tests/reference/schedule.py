@@ -64,17 +64,17 @@ def _run(session: Session, action: ActionConf, conf: Conf) -> None:
     session.cures = conf.cures(action)
     match action.name:
         case "allocate":
-            allocate(session, action.arguments)
+            allocate(session, action.arguments, retries=conf.retries(action))
         case "backfill":
             backfill(session, action.arguments)
         case "plan":
             plan(session, action.arguments)
         case "preempt":
             _read_limits(session, action)
-            preempt(session, unblocks=conf.unblocks(action))
+            preempt(session, unblocks=conf.unblocks(action), retries=conf.retries(action))
         case "reclaim":
             _read_limits(session, action)
-            reclaim(session)
+            reclaim(session, retries=conf.retries(action))
         case "reserve":
             reserve(session, action.arguments)
         case _:

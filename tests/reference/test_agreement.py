@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from attrs import evolve
 from hypothesis import given, settings
+from hypothesis import strategies as st
 
 import batchsched
 from batchsched import (
@@ -22,7 +23,7 @@ from batchsched import (
     schedule,
 )
 from batchsched.testing import InvariantViolation, configs, snapshots
-from tests.reference import check_reference
+from tests.reference import check_reference, reference_schedule
 from tests.support.clusters import cluster, job, node
 
 
@@ -39,6 +40,47 @@ def test_decisions_are_those_of_the_reference(snapshot: Snapshot, config: Schedu
 )
 def test_evictions_are_those_of_the_reference(snapshot: Snapshot, config: SchedulerConfig) -> None:
     check_reference(snapshot, Scheduler(config).schedule(snapshot), config)
+
+
+@settings(max_examples=80)
+@given(
+    snapshots(
+        max_nodes=3,
+        min_tasks=2,
+        constraints=False,
+        affinity=False,
+        scalars=False,
+        always=["gangs", "running"],
+    ),
+    st.sampled_from(["capacity", "proportion"]),
+    st.permutations(["allocate", "preempt", "reclaim"]),
+)
+def test_turns_that_are_made_once_more_are_those_of_the_reference(
+    snapshot: Snapshot, share: str, order: list[str]
+) -> None:
+    whole = {"name": "gang", "arguments": {"atMinimum": "whole-job"}}
+    config = SchedulerConfig.from_mapping(
+        {
+            "actions": [
+                {"name": name, "arguments": {"retry": "largest-first"}} for name in order[:2]
+            ],
+            "tiers": [
+                {"plugins": ["priority", whole, "conformance", "predicates", share, "nodeorder"]}
+            ],
+        }
+    )
+    check_reference(snapshot, Scheduler(config).schedule(snapshot), config)
+
+
+@pytest.mark.parametrize("action", ["allocate", "preempt", "reclaim"])
+def test_where_no_tiers_are_named_the_reference_tries_large_tasks_first_too(action: str) -> None:
+    gang = job("gang", "1C0G", "3C0G")
+    snapshot = cluster([node("n1", "3C0G"), node("n2", "1C0G")], gang)
+    config = SchedulerConfig.from_mapping({"actions": action})
+    result = Scheduler(config).schedule(snapshot)
+    assert len(result.binds) == 2
+    check_reference(snapshot, result, config)
+    assert reference_schedule(snapshot, {"actions": action}).binds == result.binds
 
 
 def test_a_difference_is_told() -> None:
