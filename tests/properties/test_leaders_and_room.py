@@ -2,7 +2,7 @@
 
 What starts without regard to who must be near whom starts with it. Of the domains of the narrowest
 level that holds what a job needs, one is taken in whose domain of the required level most of the
-job runs.
+job runs; of tasks that are not alike, as many find places one by one there as around any other.
 """
 
 from __future__ import annotations
@@ -227,3 +227,75 @@ def test_as_many_run_as_in_the_required_domain_of_any_narrow_one_that_holds_what
     result = Scheduler(config("allocate")).schedule(world)
     assert len(result.binds) == expected
     assert Scheduler(config("allocate"), plain=True).schedule(world) == result
+
+
+def decided(world: Snapshot) -> CycleResult:
+    result = Scheduler(config("allocate")).schedule(world)
+    assert Scheduler(config("allocate"), plain=True).schedule(world) == result
+    return result
+
+
+def placed_alone(nodes_there: Sequence[NodeInfo], job: JobInfo) -> CycleResult:
+    """Where a job that asks for no domain finds places on some nodes."""
+    world = Snapshot(nodes=nodes_there, jobs=[job], queues=[Queue(name="q")])
+    return Scheduler(config("allocate")).schedule(world)
+
+
+def most_around(narrow: Sequence[NodeInfo], around: Sequence[NodeInfo], job: JobInfo) -> int | None:
+    """How many of a job run where its first ones are in a narrow domain; None: they do not fit."""
+    least = job.min_available
+    first = placed_alone(narrow, evolve(job, tasks=job.tasks[:least]))
+    if len(first.binds) < least:
+        return None
+    places = {bind.task_uid: bind.node_name for bind in first.binds}
+    there = [
+        evolve(task, status=TaskStatus.RUNNING, node_name=places[task.uid])
+        for task in job.tasks[:least]
+    ]
+    rest = placed_alone(around, evolve(job, tasks=[*there, *job.tasks[least:]]))
+    return least + len(rest.binds)
+
+
+@settings(max_examples=60)
+@given(
+    nodes(),
+    st.integers(1, 2),
+    st.lists(st.integers(1, 3), min_size=2, max_size=4),
+    st.sampled_from([("zone", "rack"), ("zone", "zone"), ("rack", "rack")]),
+)
+def test_what_is_not_alike_goes_where_as_many_follow_as_around_any_narrow_domain(
+    made: list[NodeInfo], least: int, sizes: list[int], levels: Sequence[str]
+) -> None:
+    required, preferred = levels
+    members = [
+        TaskInfo(uid=f"t{n}", name=f"t{n}", resreq=gpus(size)) for n, size in enumerate(sizes)
+    ]
+    plain = JobInfo(name="gang", queue="q", tasks=members, min_available=least)
+    asks = TopologyRequest("net", required=required, preferred=preferred)
+    world = Snapshot(
+        nodes=made,
+        jobs=[evolve(plain, topology=asks)],
+        queues=[Queue(name="q")],
+        topologies=[NET],
+    )
+
+    def options(level: str) -> dict[str, int]:
+        """How many run around each domain that holds the first ones."""
+        found: dict[str, int] = {}
+        for name in sorted({each.labels[level] for each in made}):
+            narrow = [each for each in made if each.labels[level] == name]
+            within = narrow[0].labels[required]
+            around = [each for each in made if each.labels[required] == within]
+            most = most_around(narrow, around, plain)
+            if most is not None:
+                found[name] = most
+        return found
+
+    narrowest = preferred if options(preferred) else required
+    possible = options(narrowest)
+    places = {bind.task_uid: bind.node_name for bind in decided(world).binds}
+    first = {places.get(task.uid) for task in members[:least]}
+    if not possible or None in first:
+        return  # where the first ones fit in no domain, others are tried in their place
+    (chosen,) = {each.labels[narrowest] for each in made if each.name in first}
+    assert possible[chosen] == max(possible.values())

@@ -1,4 +1,4 @@
-"""The scenarios of "the least important go": Z1 to Z6, Z16 to Z18, Z20 and Z21."""
+"""The scenarios of "the least important go": Z1 to Z7, Z16 to Z18, Z20 and Z21."""
 
 from __future__ import annotations
 
@@ -25,6 +25,7 @@ from batchsched import (
     Topology,
     TopologyRequest,
 )
+from batchsched.devices import Device, DeviceClaim, DevicePick, DeviceRequest
 
 ONE, TWO = "1C0G", "2C0G"
 GANG = {"name": "gang", "arguments": {"atMinimum": "whole-job"}}
@@ -41,7 +42,7 @@ each_share = pytest.mark.parametrize("share", SHARES)
 
 
 def deciding(*actions: str, share: str = "neither", plain: bool = False) -> Scheduler:
-    second = [*SHARES.get(share, []), "topology"]
+    second = [*SHARES.get(share, []), "devices", "topology"]
     named = {} if share == "default" else {"tiers": [{"plugins": p} for p in (FIRST_TIER, second)]}
     return Scheduler(SchedulerConfig.from_mapping({"actions": [*actions], **named}), plain=plain)
 
@@ -200,6 +201,31 @@ def test_z7_a_promise_beside_a_task_keeps_that_task(plain: bool) -> None:
         assert places(result, "g1") == {"g1-1": "Pipelined n1"}
         assert places(result, "g2") == {"g2-1": "Pending"}
         living.step()
+
+
+@plain_or_not
+@each_share
+@pytest.mark.parametrize(("other", "gone"), [(1, ["low-1", "lower-1"]), (10, [])])
+def test_z16_who_share_a_device_go_together_or_not_at_all(
+    share: str, other: int, gone: list[str], plain: bool
+) -> None:
+    claim = DeviceClaim(name="c", requests=[DeviceRequest(name="gpu")], shared="ns/gpu")
+    pick = DevicePick(claim="c", request="gpu", device=("", "", "g0"), shared="ns/gpu")
+    own = evolve(claim, shared=None)
+
+    def claiming(one: JobInfo, what: DeviceClaim, *picks: DevicePick) -> JobInfo:
+        tasks = [evolve(task, claims=[what], devices=picks or None) for task in one.tasks]
+        return evolve(one, tasks=tasks)
+
+    jobs = [
+        claiming(job("low", f"{ONE}@n1", priority=1), claim, pick),
+        claiming(job("lower", f"{ONE}@n1", priority=other), claim, pick),
+        claiming(job("high", ONE, priority=9), own),
+    ]
+    start = world([evolve(node("n1", "9C0G"), devices=[Device(name="g0")])], *jobs)
+    left, runs = lived(deciding(*PREEMPT, share=share, plain=plain), start)
+    assert sorted(left) == gone
+    assert runs == ({"high-1"} if gone else {"low-1", "lower-1"})
 
 
 @plain_or_not

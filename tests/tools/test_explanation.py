@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from math import log
 
 import pytest
 from attrs import evolve
@@ -896,3 +897,39 @@ def test_a_job_that_only_lacks_admission_is_admitted_with_the_topology_that_it_n
     )
     told = explained(snapshot, "default/job")
     assert told.once_released == "it would start if Kueue decides as here: 1 task on n0"
+
+
+def test_past_use_and_what_is_held_now_are_told_of_queues_that_are_ranked_by_it() -> None:
+    used = Resource(milli_cpu=3_600_000)
+    queues = [Queue(name="alice"), Queue(name="bob", usage=used, weight=2), Queue(name="zero")]
+    waits = TaskInfo(uid="waits", name="waits", resreq=2 * CPU)
+    jobs = [
+        JobInfo(name=task.name, queue="bob", tasks=[task]) for task in (running("r", "n"), waits)
+    ]
+    snapshot = Snapshot(
+        nodes=[NodeInfo(name="n", allocatable=2 * CPU)],
+        queues=queues,
+        jobs=jobs,
+    )
+    for plugins, told in (
+        (("capacity",), False),
+        (("usage",), True),
+        (("capacity", "usage"), True),
+    ):
+        named = [
+            {"name": name, "arguments": {"halfLife": 3600} if name == "usage" else {}}
+            for name in ("gang", "predicates", *plugins)
+        ]
+        config = SchedulerConfig.from_mapping(
+            {"actions": "allocate", "tiers": [{"plugins": named}]}
+        )
+        result = Scheduler(config).schedule(snapshot)
+        answer = explain(snapshot, result, "waits", config=config, try_changes=False)
+        # An hour of one of two cpus is 0.35 of the cluster by a half-life of an hour; half is held.
+        expected = (0.5 * log(2) + 0.5) / 2
+        assert answer.queue.use == (pytest.approx(expected) if told else None)
+        text = "past use and what it holds now: 42.3% per unit of weight"
+        assert (text in str(answer)) is told
+        without = evolve(snapshot, queues=[evolve(each, weight=0) for each in queues])
+        result = Scheduler(config).schedule(without)
+        assert explain(without, result, "waits", config=config).queue.use is None

@@ -27,6 +27,7 @@ from batchsched.session.limits import need_of
 from batchsched.session.session import Session
 from batchsched.session.turns import tasks_left
 from batchsched.state.groups import Counting
+from batchsched.state.needs import Need
 from batchsched.state.records import JobState, QueueState, SortKey, TaskState
 from batchsched.state.vectors import total_of
 from batchsched.tools.amounts import limit_text, resource_text
@@ -84,6 +85,10 @@ class QueueStanding:
     """The most that it may hold; None: it has no limit, or no plugin reads limits."""
     on_loan: Resource | None = None
     """What it holds beyond its share, which others may reclaim; None: no plugin computes it."""
+    use: float | None = None
+    """Its past use and what its tasks hold now, together as a part of the cluster, where that is
+    the largest of what the job asks for, per unit of weight: queues with less go first.
+    None: no plugin counts use, or its weight is 0."""
     is_overused: bool = False
     """Whether it holds its fair share or more, so that allocate skips it."""
     above: tuple[QueueStanding, ...] = ()
@@ -393,6 +398,9 @@ def _queue_text(queue: QueueStanding) -> str:
         text += f", fair share {resource_text(queue.deserved)}"
     if queue.limit is not None:
         text += f", may hold at most {limit_text(queue.limit)}"
+    if queue.use is not None:
+        per_weight = "" if queue.weight == 1 else " per unit of weight"
+        text += f"; past use and what it holds now: {queue.use:.1%}{per_weight}"
     has_share = queue.is_overused and not queue.allocated.is_empty()
     return text + ("; it has its share" if has_share else "")
 
@@ -534,7 +542,7 @@ def explain(
             waiting_jobs=others,
             before_it=tuple(other.uid for other in before[-_BEFORE:][::-1]),
             decided_by=decided_by,
-            queue=_standing_of_queue(session, state.info.queue),
+            queue=_standing_of_queue(session, state, left),
             above_share=_above_share(session, left, reclaims=reclaims),
             min_available=state.min_available,
             ready=state.ready_count,
@@ -777,18 +785,28 @@ def _groups(state: JobState) -> tuple[MemberCount, ...]:
 # Its queue
 
 
-def _standing_of_queue(session: Session, name: str) -> QueueStanding:
-    """Return the state of a queue, and of the queues above it. O(tasks of the queue)."""
+def _standing_of_queue(
+    session: Session, state: JobState, left: Sequence[TaskState]
+) -> QueueStanding:
+    """Return the state of a job's queue, and of the queues above it. O(tasks of the queue).
+
+    Args:
+        session: the session.
+        state: the job.
+        left: the tasks that it has left to place.
+
+    """
+    name, need = state.info.queue, need_of(session, state, left)
     queues, outcomes = session.ledger.queues, session.plugins.queue_outcomes()
     if name not in queues:
         return QueueStanding(name=name, is_known=False)
     above: list[QueueStanding] = []
     parent = outcomes[name].parent if name in outcomes else None
     while parent is not None and parent in outcomes:
-        above.append(_of_queue(session, queues[parent], outcomes))
+        above.append(_of_queue(session, queues[parent], outcomes, need))
         parent = outcomes[parent].parent
     return evolve(
-        _of_queue(session, queues[name], outcomes),
+        _of_queue(session, queues[name], outcomes, need),
         above=tuple(above),
         is_overused=session.plugins.overused(queues[name]),
         leaves=leaves_below(queues[name]),
@@ -796,10 +814,15 @@ def _standing_of_queue(session: Session, name: str) -> QueueStanding:
 
 
 def _of_queue(
-    session: Session, queue: QueueState, outcomes: Mapping[str, QueueOutcome]
+    session: Session,
+    queue: QueueState,
+    outcomes: Mapping[str, QueueOutcome],
+    need: Need | None,
 ) -> QueueStanding:
     outcome = outcomes.get(queue.name)
-    told = QueueStanding(name=queue.name, is_known=True, weight=queue.info.weight)
+    counts_use = queue.info.weight and session.plugins.names_on("past_use_key")
+    use = session.state.view.past_use_key(queue, need) if counts_use else None
+    told = QueueStanding(name=queue.name, is_known=True, weight=queue.info.weight, use=use)
     if outcome is not None:
         return evolve(
             told,

@@ -314,6 +314,8 @@ class _Domains:
             fixed = _beside_others(cuts, wanted.root)
         count = len(need.tasks) - sum(map(len, fixed.values()))
         more = 0 if stage in _OF_REQUIRED else len(need.more)
+        # Where what may follow is not like the need, rooms for the need say nothing of it.
+        tries_more = more and counts is not None and not self._follows_alike(need, stage)
         for level in levels:
             domains = _within(self._allowed(wanted, level), bound)
             if counts is None:
@@ -339,7 +341,13 @@ class _Domains:
                 holds = partial(_holds, places, fixed, count)
                 order = self._order(need, stage, wanted, places, domains, more)
                 holding = iter(sorted(filter(holds, domains), key=order))
-            yield from self._of_like(need, stage, holding, places, fixed, cuts, is_whole=is_whole)
+            sets = self._of_like(need, stage, holding, places, fixed, cuts, is_whole=is_whole)
+            yield from _with_room(sets, wanted, level) if tries_more else sets
+
+    def _follows_alike(self, need: Need, stage: Stage) -> bool:
+        """Return whether what may follow a need is like it. O(what may follow)."""
+        together = need_of_tasks(need.job, (*need.tasks, *need.more))
+        return self._view.counts(together, stage) is not None
 
     def _allowed(self, wanted: _Wanted, level: int) -> Sequence[Area]:
         """Return the domains of a level that lie in one of the required level."""
