@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Generator, Mapping
+from contextlib import contextmanager
 from typing import Protocol
 
 from attrs import field, frozen
@@ -23,6 +24,7 @@ __all__ = [
     "Teller",
     "Trace",
     "TraceEvent",
+    "UnitsTaken",
     "VerdictsGiven",
 ]
 
@@ -108,6 +110,30 @@ class VerdictsGiven:
 
 
 @frozen(kw_only=True)
+class UnitsTaken:
+    """Running tasks leave for another one; told before the end of the statement that decides it."""
+
+    action: str
+    claimant: str
+    """The task for which they leave, by UID."""
+    node: str
+    """The node where room is made for it; empty: it was given room elsewhere since."""
+    units: tuple[tuple[str, ...], ...] = ()
+    """The tasks by UID; those that leave together or not at all stand together."""
+    right: str
+    """Why they may be taken. By shares of queues: ``fair``, ``deserved``, ``met`` (what a queue
+    deserves and can get) or ``level`` (fuller than the claimant's). ``priority``; ``same job``;
+    ``backfill``: they run on what is lent; ``broken``: they do no work; ``limit``: only a limit of
+    queues was short; ``verdicts``: of the plugins `by`."""
+    by: tuple[str, ...] = ()
+    """The plugins that let them go, where verdicts count."""
+    limit: str = ""
+    """The limit that was short, if only that was."""
+    stayed: Mapping[str, int] = field(default=EMPTY)
+    """How many other candidates there were on the node, by the reason why they stay."""
+
+
+@frozen(kw_only=True)
 class Placed:
     """The effect of a statement on one task."""
 
@@ -164,6 +190,7 @@ TraceEvent = (
     | JobTaken
     | NodeSought
     | VerdictsGiven
+    | UnitsTaken
     | StatementEnded
 )
 """Any event of a trace."""
@@ -194,6 +221,16 @@ class Teller:
         self._waiting: list[TraceEvent] = []
         self._rivals_at = rivals_at
         self._count = 0
+        self._is_silent = False
+
+    @contextmanager
+    def silently(self) -> Generator[None]:
+        """Tell nothing meanwhile: what is asked only to be told is no event itself."""
+        self._is_silent = True
+        try:
+            yield
+        finally:
+            self._is_silent = False
 
     @property
     def action(self) -> str:
@@ -207,6 +244,8 @@ class Teller:
 
     def keep(self, event: TraceEvent) -> None:
         """Queue an event, so that an error of the caller is not attributed to a plugin."""
+        if self._is_silent:
+            return
         self._waiting.append(event)
         self._count += 1
 

@@ -39,9 +39,15 @@ COMMANDS = {
             "why",
             "[JOB]",
             "why does a job wait, and what would start it?",
-            "cluster_answers:why",
+            "runs:why_answer",
             statuses=("it does not wait", "it waits"),
-            more_help="Without JOB: of the only job (that waits), or a table of those that wait.",
+            options=(
+                Option("--record", "FILE", "why the task was evicted, of a file of `record`"),
+            ),
+            more_help="""\
+Without JOB: of the only job (that waits), or a table of those that wait.
+`why TASK --record FILE`: why the task was evicted, the last time that it was in
+a file of `record`: by which action, for whom, by which rule, and did it help.""",
         ),
         Command(
             "jobs",

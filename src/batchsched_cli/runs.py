@@ -1,4 +1,4 @@
-"""The commands about more than one moment: simulate, record, replay."""
+"""The commands about more than one moment: simulate, record, replay, and why of a record."""
 
 from __future__ import annotations
 
@@ -12,8 +12,9 @@ from re import fullmatch
 
 from batchsched import BatchschedError, simulation
 from batchsched.simulation import Metrics, Policy, Problem, Run, Workload, simulate
-from batchsched.tools import Record, Recorder, duration, replay
+from batchsched.tools import Record, Recorder, duration, explain_eviction, replay
 from batchsched_cli.arguments import UsageError, did_you_mean
+from batchsched_cli.cluster_answers import why
 from batchsched_cli.reading import PRESETS, Question, documents, lines_of, text_of_file
 from batchsched_cli.text import Answer, Column, Line, Table, blocks_of, counted
 
@@ -313,6 +314,44 @@ def replay_answer(question: Question) -> Answer:
         cycles += found.cycles
     text = f"{name} decides the same in {cycles} of {counted(cycles, 'recorded cycle')}."
     return Answer(0, (Line(text),), {"cycles": cycles, "differs_at": None, "difference": None})
+
+
+def why_answer(question: Question) -> Answer:
+    """Answer why a job waits, or why a task was evicted in a recorded cycle."""
+    path = question.arguments.text("--record")
+    if path is None:
+        return why(question)
+    question.may_read_input = False
+    names = question.arguments.positional
+    if not names:
+        raise UsageError("--record: name the task that was evicted: `why TASK --record FILE`")
+    records, [word] = _records(path), names
+    # The last record that evicts a task of this name or UID, and how many cycles are before it.
+    found: tuple[int, int, str] | None = None
+    known: dict[str, str] = {}
+    cycles = 0
+    for position, record in enumerate(records):
+        for result in (each.result for each in record.cycles):
+            for uid in (eviction.task_uid for eviction in result.evictions):
+                for name in (uid, result.names.get(uid, uid), uid.rpartition("/")[2]):
+                    known.setdefault(name, uid)
+                if word in (uid, result.names.get(uid, uid), uid.rpartition("/")[2]):
+                    found = position, cycles, uid
+        cycles += len(record.cycles)
+    if found is None:
+        more = "" if known else f"; no cycle in {path} evicts anything"
+        raise UsageError(
+            f"no task called {word} is evicted in {path}{did_you_mean(word, known)}{more}"
+        )
+    position, before, uid = found
+    story = explain_eviction(records[position], uid, later=records[position + 1 :])
+    data = {**story.counted_from(before).to_dict(), "file": path}
+    # Cycles are counted from 0 in data, and from 1 in texts, as by `record` and `replay`.
+    blocks = (
+        *blocks_of(story.counted_from(before + 1).sections()),
+        Line(f"record: {path}", "quiet"),
+    )
+    return Answer(0, blocks, data)
 
 
 def _records(path: str) -> list[Record]:

@@ -22,6 +22,7 @@ ROOT = Path(__file__).parents[2]
 DUMPS = ROOT / "examples" / "dumps"
 LOG, CONFIG = ROOT / "examples" / "log.swf", ROOT / "examples" / "scheduler.json"
 MANIFEST = ROOT / "examples" / "train.json"
+RECORD = DUMPS / "evictions.jsonl"
 BLOCK = re.compile(r"(?<=^```console\n).*?(?=^```$)", re.MULTILINE | re.DOTALL)
 CUT = "...\n"
 OURS = re.compile(r"^\$ batchsched ", re.MULTILINE)
@@ -77,7 +78,7 @@ def shortened(printed, shown):
 def updated(text):
     """Return a page with what its commands print now."""
     with TemporaryDirectory() as folder, chdir(folder):
-        for file in (*DUMPS.glob("*.json"), LOG, CONFIG, MANIFEST):
+        for file in (*DUMPS.glob("*.json"), LOG, CONFIG, MANIFEST, RECORD):
             copy(file, folder)
         return BLOCK.sub(
             lambda block: as_printed(block[0]) if OURS.search(block[0]) else block[0], text

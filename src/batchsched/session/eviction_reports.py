@@ -14,7 +14,7 @@ from batchsched.model.resources import EPSILON
 from batchsched.plugin.extension_points import Verdict
 from batchsched.session.outlook import accepts_without, curable_nodes
 from batchsched.session.session import Session
-from batchsched.session.victims import EvictionScope, EvictionSearch, Judges
+from batchsched.session.victims import EvictionScope, EvictionSearch, Judges, RecentStarts
 from batchsched.state.records import JobState, NodeState, TaskState
 from batchsched.state.vectors import Vector, plus
 
@@ -31,7 +31,7 @@ _REASONS = {
     Verdict.NO_SAY: "not a victim of any plugin",
 }
 """Why a candidate is not a victim, where the plugin does not say it."""
-_JUST_STARTED = "protected by minRuntime"
+JUST_STARTED = "protected by minRuntime"
 _NOT_ENOUGH = "taken and not enough"
 
 
@@ -132,6 +132,26 @@ def _ends_for_now(
         yield from ends([t for t in tasks if not protected([t], claimant, but=(), for_ever=True)])
 
 
+def kept_and_free(
+    session: Session,
+    claimant: TaskState,
+    scope: EvictionScope,
+    groups: Sequence[Sequence[TaskState]],
+    recent: RecentStarts | None,
+) -> tuple[Counter[str], list[list[TaskState]]]:
+    """Return how many candidates stay, by reason, and the others as they are grouped by node."""
+    out: Counter[str] = Counter()
+    plugins = session.plugins
+    kept, left = plugins.judges[scope.point].kept_and_free(
+        claimant, groups, session.in_victim_order, recent
+    )
+    for (name, verdict), of_plugin in kept.items():
+        general = _REASONS[verdict].format(plugin=name)
+        for text in plugins.verdict_reasons(name, claimant, of_plugin, verdict):
+            out[text or general] += 1
+    return out, left
+
+
 class EvictionReports:
     """Evaluates the candidates on all nodes again, for tasks that stay pending.
 
@@ -206,7 +226,7 @@ class EvictionReports:
         out, is_evictable = self._kept_and_free(search, searched, groups)
         refusals = self._refusals(search, [task for group in groups for task in group])
         if started:
-            out[_JUST_STARTED] += started
+            out[JUST_STARTED] += started
         asked = {d: amount for d, amount in enumerate(task.init_resreq) if amount >= EPSILON}
         size, best_node, missing = inf, "", dict[int, int]()
         for node, free in zip(searched, is_evictable, strict=True):
@@ -257,17 +277,9 @@ class EvictionReports:
     ) -> tuple[Counter[str], list[list[TaskState]]]:
         """Return the number of protected candidates by reason, and the others by node."""
         session = self._session
-        out: Counter[str] = Counter()
         if search.why_not is None:
-            plugins, claimant = session.plugins, search.task
-            kept, left = plugins.judges[search.scope.point].kept_and_free(
-                claimant, groups, session.in_victim_order, search.recent
-            )
-            for (name, verdict), of_plugin in kept.items():
-                general = _REASONS[verdict].format(plugin=name)
-                for text in plugins.verdict_reasons(name, claimant, of_plugin, verdict):
-                    out[text or general] += 1
-            return out, left
+            return kept_and_free(session, search.task, search.scope, groups, search.recent)
+        out: Counter[str] = Counter()
         free: list[list[TaskState]] = []
         why_not = search.why_not()
         for node, candidates in zip(searched, groups, strict=True):

@@ -46,6 +46,7 @@ from batchsched.trace import (
     Placed,
     QueuePassedOver,
     StatementEnded,
+    UnitsTaken,
 )
 
 P = ParamSpec("P")
@@ -486,6 +487,8 @@ class TakenUnit:
     """What they are to a claim, if one takes them."""
     stage: int = 0
     """At which stage a claim takes them; the later, the more it takes from others."""
+    told: UnitsTaken | None = None
+    """What a traced cycle tells of the choice, without the units; None: nothing."""
 
 
 class Statement:
@@ -679,7 +682,11 @@ class Statement:
             StatementError: the statement was already committed or discarded.
 
         """
-        event = None if self._session.teller is None else self._as_it_ends(committed=True)
+        teller = self._session.teller
+        event = None if teller is None else self._as_it_ends(committed=True)
+        if teller is not None:
+            for taken in self._units_told():
+                teller.tell(taken)
         self._end()
         if self._claims:
             self._session.claimed += self.placed()
@@ -692,8 +699,8 @@ class Statement:
                 jobs[task.job.uid] = task.job
         for job in jobs.values():
             self._session.bind_if_ready(job, fulfils=fulfils)
-        if event is not None and self._session.teller is not None:
-            self._session.teller.tell(event)
+        if event is not None and teller is not None:
+            teller.tell(event)
 
     def discard(self) -> None:
         """Undo the operations in reverse order; the session is exactly as it was before.
@@ -794,6 +801,21 @@ class Statement:
             job_ready=session.plugins.job_ready(job),
             job_pipelined=session.plugins.job_pipelined(job),
         )
+
+    def _units_told(self) -> list[UnitsTaken]:
+        """Return the units that it evicts, those that were chosen together in one event."""
+        chosen: list[tuple[UnitsTaken, list[tuple[str, ...]]]] = []
+        gone: set[str] = set()
+        for unit in self.units:
+            leaving = [task.uid for task in unit.victims if task.status is TaskStatus.RELEASING]
+            tasks = tuple(uid for uid in leaving if uid not in gone)
+            gone.update(tasks)
+            if unit.told is None or not tasks:
+                continue
+            if not chosen or chosen[-1][0] is not unit.told:
+                chosen.append((unit.told, []))
+            chosen[-1][1].append(tasks)
+        return [evolve(told, units=tuple(units)) for told, units in chosen]
 
     def __enter__(self) -> Self:
         return self

@@ -447,7 +447,16 @@ class Judges:
                     return False
         return True
 
-    # Why not, and who protects
+    # Why, why not, and who protects
+
+    def granted_by(self, claimant: TaskState, tasks: Sequence[TaskState]) -> tuple[str, ...]:
+        """Return the plugins of the first tier that lets each of some tasks go."""
+        for tier in self._tiers:
+            said = {judge.name: self._of_each(judge, claimant, tasks) for judge in tier}
+            granting = [name for name, verdicts in said.items() if _GRANTS.issuperset(verdicts)]
+            if granting and not any(_PASS in verdicts for verdicts in said.values()):
+                return tuple(granting)
+        return ()
 
     def protected_by(
         self,

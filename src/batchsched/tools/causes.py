@@ -34,6 +34,7 @@ from batchsched.trace import (
     QueueTaken,
     StatementEnded,
     TraceEvent,
+    UnitsTaken,
     VerdictsGiven,
 )
 
@@ -185,7 +186,7 @@ def _turns_by_state(
     action = job = ""
     found: dict[int, list[_Turn]] = {state: []}
     for position, event in enumerate(events):
-        if isinstance(event, VerdictsGiven):
+        if isinstance(event, (VerdictsGiven, UnitsTaken)):
             continue
         begins = isinstance(event, (QueueTaken, JobTaken, QueuePassedOver))
         if begins or event.action != action:
@@ -301,7 +302,7 @@ class _Cause:
             [
                 (position, event)
                 for position, event in enumerate(turn.events, turn.first)
-                if not isinstance(event, (VerdictsGiven, QueueTaken))
+                if not isinstance(event, (VerdictsGiven, QueueTaken, UnitsTaken))
             ]
             for turn in turns
         )

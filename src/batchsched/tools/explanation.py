@@ -23,6 +23,7 @@ from batchsched.model.serialisation import JsonValue
 from batchsched.model.snapshot import Snapshot
 from batchsched.model.texts import amount_text, first_of, level_word
 from batchsched.model.validation.arguments import checks_arguments
+from batchsched.scheduler import Scheduler
 from batchsched.session.limits import need_of
 from batchsched.session.session import Session
 from batchsched.session.turns import tasks_left
@@ -33,6 +34,7 @@ from batchsched.state.vectors import total_of
 from batchsched.tools.amounts import limit_text, resource_text
 from batchsched.tools.changes import admission_waits, duration, time_text
 from batchsched.tools.domain_fit import NearDomain, RoomInSets, nearest_domains, room_in_sets
+from batchsched.tools.eviction_story import EvictionStory, evictions_now
 from batchsched.tools.helpful_changes import (
     ExplainedJob,
     TriedChange,
@@ -136,6 +138,8 @@ class Explanation(Report):
     """The display name of that task; empty if there is none."""
     of_task: bool = False
     """Whether that task was asked about, and not its job."""
+    evicted: tuple[EvictionStory, ...] = ()
+    """Why tasks of it are evicted in this cycle; see `explain_eviction`."""
     reason: PendingReason | None
     """Why that task is pending; None: no task waits, or no reason is known."""
     position: int | None
@@ -296,6 +300,14 @@ class Explanation(Report):
             yield blocker.text
         if self.standing.running and self.standing.state is not JobStatus.RUNNING:
             yield f"running: {self.standing.running}"
+        for story in self.evicted[:_MOST_TOLD]:
+            who = f"{story.for_task_name} (job {story.for_job})"
+            yield (
+                f"{story.action} evicts {story.task_name} from {story.node} for {who}: "
+                f"{story.rule.text}"
+            )
+        if len(self.evicted) > _MOST_TOLD:
+            yield f"and {len(self.evicted) - _MOST_TOLD} more of its tasks"
         if self.reason is None:
             return
         if self.of_task:
@@ -495,6 +507,9 @@ def explain(
     told_of = Standings(snapshot, result, facts=facts, config=config, registry=registry)
     own_facts = (facts or {}).get(job.uid) or JobFacts(job=job.uid, system="", kind="", owner="")
     standing, owner = told_of.of(job), told_of.owner(job)
+    evicted = evictions_now(
+        snapshot, result, (task.uid for task in job.tasks), Scheduler(config, registry)
+    )
     trials = Trials(snapshot, config, registry)
     admits = trials.kept_out.get(job.uid, "")
     follows, places, waits, is_by_pods = "", tuple[str, ...](), "", False
@@ -537,6 +552,7 @@ def explain(
             task=None if task is None else task.uid,
             task_name="" if task is None else task.info.display_name,
             of_task=bool(named),
+            evicted=tuple(evicted),
             reason=reason,
             position=position,
             waiting_jobs=others,

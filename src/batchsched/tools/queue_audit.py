@@ -255,7 +255,7 @@ def audit(
     """
     snapshot, kept_out = admitted_anew(snapshot)
     scheduler = Scheduler(config, registry)
-    queues = _queues_of(scheduler.open(snapshot))
+    queues = queues_of(scheduler.open(snapshot))
     result = scheduler.schedule(snapshot)
     told = standings(snapshot, result, config=scheduler.config, registry=registry)
     actions = {action.name for action in scheduler.config.actions}
@@ -272,7 +272,13 @@ def audit(
 _Wants = Mapping[str, tuple[Resource, Resource]]
 
 
-def _queues_of(session: Session) -> dict[str, QueueAudit]:
+def queues_of(session: Session) -> dict[str, QueueAudit]:
+    """Return what queues hold, and what they are entitled to, in an open session. O(queues).
+
+    Raises:
+        ConfigError: no plugin divides the cluster among queues.
+
+    """
     knowing = (getattr(each.object, "wants_of_queues", None) for each in session.plugins.opened)
     known = next((each for each in knowing if each is not None), None)
     if known is None:
@@ -300,8 +306,8 @@ def _queues_of(session: Session) -> dict[str, QueueAudit]:
             beyond = sum_resources(each.beyond for each in children)
             on_loan = sum_resources(each.on_loan for each in children)
         else:
-            owed = _positive(_least(share.max_with(deserved), wanted), holds)
-            beyond = _positive(holds, share)
+            owed = excess_of(_least(share.max_with(deserved), wanted), holds)
+            beyond = excess_of(holds, share)
             on_loan = _NOTHING if outcome is None else outcome.on_loan
         found[name] = QueueAudit(
             parent=session.ledger.queues[name].info.parent,
@@ -323,7 +329,7 @@ def _least(one: Resource, other: Resource) -> Resource:
     return _by_dimension(one, other, min)
 
 
-def _positive(one: Resource, other: Resource) -> Resource:
+def excess_of(one: Resource, other: Resource) -> Resource:
     """Return what one has more than the other, in each dimension."""
     return _by_dimension(one, other, lambda left, right: max(0, left - right))
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 
+from batchsched.actions.eviction.telling import told_as
 from batchsched.model.cluster import TaskStatus
 from batchsched.session.outlook import (
     accepting_nodes,
@@ -13,7 +14,7 @@ from batchsched.session.outlook import (
     looks_ahead,
     promises_stand,
 )
-from batchsched.session.session import Session
+from batchsched.session.session import Session, TakenUnit
 from batchsched.session.victims import Victims
 from batchsched.state.records import Fit, JobState, NodeState, TaskState
 from batchsched.state.vectors import Vector, fits, is_empty, minus, plus, total_of
@@ -269,11 +270,12 @@ def make_promises_real(session: Session, job: JobState) -> bool:
             statement.unallocate(task)
         for task, node in promised:
             assert node is not None
-            victims = _backfill_to_evict(session, task, node)
-            if victims is None:
+            chosen = _backfill_to_evict(session, task, node)
+            if chosen is None:
                 return False
-            for victim in victims:
-                statement.evict(victim, claimant=task)
+            taken = [TakenUnit(unit, task) for unit in chosen]
+            for unit in told_as("backfill", session, node, taken):
+                statement.take(unit)
             statement.pipeline(task, node)
         if not (session.plugins.job_pipelined(job) and promises_stand(session, statement)):
             return False
@@ -281,9 +283,7 @@ def make_promises_real(session: Session, job: JobState) -> bool:
     return True
 
 
-def _backfill_to_evict(
-    session: Session, task: TaskState, node: NodeState
-) -> Sequence[TaskState] | None:
+def _backfill_to_evict(session: Session, task: TaskState, node: NodeState) -> Sequence[Unit] | None:
     """Return the backfill tasks that leave for a task; None: not even all of them are enough."""
     lent = [other for other in node.tasks.values() if _is_lent_to(other)]
     ahead = looks_ahead(session, task)
@@ -296,8 +296,7 @@ def _backfill_to_evict(
     units = units_in_order(session, session.plugins.revocable(task, candidates))
     room = Shortfall(task, node, Fit.LATER)
     if not ahead:
-        chosen = choose_units_for(session, task, node, units, room, Fit.LATER)
-        return None if chosen is None else members_of(chosen)
+        return choose_units_for(session, task, node, units, room, Fit.LATER)
 
     def has_room(taken: Sequence[Unit]) -> bool:
         gone = [each for each in members_of(taken) if each.node is node]
@@ -306,8 +305,7 @@ def _backfill_to_evict(
             and session.no_choice(task, node, Fit.LATER, gone=gone) is None
         )
 
-    found = fewest_ahead(session, task, node, units, has_room)
-    return None if found is None else members_of(found)
+    return fewest_ahead(session, task, node, units, has_room)
 
 
 def _is_lent_to(task: TaskState) -> bool:

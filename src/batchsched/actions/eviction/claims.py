@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
+from functools import partial
 from itertools import chain
 
 from attrs import define, evolve, field
@@ -27,6 +28,7 @@ from batchsched.actions.eviction.searching import (
     lost_nodes,
 )
 from batchsched.actions.eviction.sparing import spare_units
+from batchsched.actions.eviction.telling import told_of_claim
 from batchsched.actions.placing import take_room
 from batchsched.model.resources import EPSILON
 from batchsched.placement import Fit
@@ -80,7 +82,12 @@ class ClaimTurn:
             return False
         units, opening, stage = found
         of_claim = zip(opening.taken_for(task), units, strict=True)
-        taken = [evolve(each, unit=unit, stage=stage) for each, unit in of_claim]
+        taken: Sequence[TakenUnit] = [
+            evolve(each, unit=unit, stage=stage) for each, unit in of_claim
+        ]
+        if self.session.teller is not None:
+            why_not = partial(why_not_victims, self.session, task, self.claim, curable=self.curable)
+            taken = told_of_claim(self.session, self.claim, opening.node, taken, why_not)
         take_room(self.session, self.statement, task, opening.node, taken)
         return True
 

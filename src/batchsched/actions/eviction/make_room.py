@@ -19,6 +19,7 @@ from batchsched.actions.eviction.remembered_search import (
     SearchWithinLimits,
 )
 from batchsched.actions.eviction.searching import Claimant, Opening, Search, SearchOn, find_opening
+from batchsched.actions.eviction.telling import told_of_search
 from batchsched.actions.placing import take_room
 from batchsched.model.cluster import TaskStatus
 from batchsched.plugin.arguments import Arguments
@@ -27,7 +28,7 @@ from batchsched.session.outlook import (
     promises_stand,
     refusals_beside_promises,
 )
-from batchsched.session.session import Session, Statement
+from batchsched.session.session import Session, Statement, TakenUnit
 from batchsched.session.victims import (
     EvictionScope,
     EvictionSearch,
@@ -133,6 +134,7 @@ def make_room(
         return False
     is_plain = Shortcut.ROOM in session.plain
     limit = limit_on(session, task)
+    claimant: Claimant | None = None
     opening: Opening | None = None
     for spares in (True, False) if session.plugins.spares_first else (False,):
         claimant = Claimant(
@@ -153,14 +155,26 @@ def make_room(
         opening = _search(claimant)
         if opening is not None:
             break
-    if opening is None:
+    if opening is None or claimant is None:
         if limit is not None:
             record_refusal(session, task, limit)
         record_search(session, task, scope, rules, may_use_idle=may_use_idle)
         return False
     if not may_take_task(session, task, leaving=opening.victims):
         return False
-    take_room(session, statement, task, opening.node, opening.taken_for(task))
+    taken: Sequence[TakenUnit] = opening.taken_for(task)
+    if session.teller is not None:
+        is_limited = limit is not None and claimant.fits_on(opening.node)
+        taken = told_of_search(
+            session,
+            opening.node,
+            taken,
+            scope=scope,
+            candidates=claimant.candidates_on(opening.node),
+            recent=claimant.recent,
+            limit=limit if is_limited else None,
+        )
+    take_room(session, statement, task, opening.node, taken)
     return True
 
 

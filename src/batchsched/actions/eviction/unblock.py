@@ -15,6 +15,7 @@ from attrs import define, frozen
 
 from batchsched.actions.eviction.make_room import EvictionRules
 from batchsched.actions.eviction.searching import Claimant, SearchOn, find_opening
+from batchsched.actions.eviction.telling import told_as
 from batchsched.actions.placing import NOW_OR_LATER, place, take_room
 from batchsched.model.cluster import TaskStatus
 from batchsched.session.attempts import Attempts, Goal
@@ -198,7 +199,8 @@ def _place(
     opening = find_opening(claimant, SearchOn(claimant, claimant.feasible()))
     if opening is None or not may_take_task(session, task, leaving=opening.victims):
         return False
-    take_room(session, statement, task, opening.node, opening.taken_for(task))
+    taken = told_as("broken", session, opening.node, opening.taken_for(task))
+    take_room(session, statement, task, opening.node, taken)
     return True
 
 

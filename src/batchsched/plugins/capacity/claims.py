@@ -56,6 +56,8 @@ RIGHTS = (
 LEVELLING = Right(Share.FAIR, (Share.FAIR, Share.NOMINAL), (Share.FAIR,))
 """What a queue that levels with its siblings leaves to them; it is within no share itself."""
 
+_TOLD = {FAIR: "fair", RIGHTS[1]: "deserved", RIGHTS[2]: "met", LEVELLING: "level"}
+"""What a traced cycle calls rights."""
 
 _COVERED = {
     Share.FAIR: "covered by the fair share of queue {queue}",
@@ -498,6 +500,22 @@ class QueueClaim:
                 return False
             after.take(leaf, unit)
         return True
+
+    def rights_of(self, units: Iterable[EvictionUnit], /) -> Sequence[str]:
+        """Return by which right each of some units that were found is taken, in this order."""
+        after, told = ProjectedAccounts(self.accounts), list[str]()
+        for unit in units:
+            leaf = self._leaf_of(unit)
+            rights, chain = self._taken[unit] or (LEVELLING,), self._branches(leaf)[1]
+            used = (
+                right
+                for right in rights
+                if self._reaches(right, leaf, after)
+                and any(after.is_above(chain, d, right.above) for d in self.need.dimensions)
+            )
+            told.append(_TOLD[next(used, rights[0])])
+            after.take(leaf, unit)
+        return told
 
     def _leaf_of(self, unit: EvictionUnit) -> int:
         assert unit.job.queue is not None
