@@ -86,6 +86,18 @@ def test_a_job_that_waits_for_one_to_start_is_eligible_once_that_is_carried_out(
     assert [bind.task_uid for bind in scheduler.schedule().binds] == ["b-1"]
 
 
+@pytest.mark.parametrize("at_once", [True, False])
+def test_a_job_is_eligible_after_a_cycle_that_decides_nothing(at_once: bool) -> None:
+    after_gone = Dependency(job="default/gone", on=JobEvent.SUCCEEDED, satisfied_if_missing=True)
+    waiting = JobInfo(name="j", queue="unknown", depends_on=[after_gone], creation_time=3)
+    cluster = begun(waiting)
+    before = cluster.snapshot()
+    cycle = Scheduler().attach(cluster).schedule()
+    cluster.carry_out(cycle, at_once=at_once)
+    assert cluster.snapshot() == next_snapshot(before, cycle, now=before.now)
+    assert cluster.snapshot().jobs[0].eligible_time == 3
+
+
 @pytest.mark.parametrize(
     "then", [EndedJobsRemoved(), JobRemoved("default/a"), TimePassed(60), TaskRemoved("a-1")]
 )

@@ -13,6 +13,7 @@ from hypothesis.strategies import DataObject, DrawFn
 from tests.reference import reference_schedule
 from tests.support.cycles import Cycles
 from tests.support.histories import History
+from tests.support.known import WITHOUT_NEWER
 
 from batchsched import (
     CycleResult,
@@ -128,7 +129,7 @@ def happenings(
 
 @settings(max_examples=60)
 @given(
-    snapshots(max_nodes=4, max_jobs=5, max_tasks=4, min_jobs=2),
+    snapshots(max_nodes=4, max_jobs=5, max_tasks=4, min_jobs=2, **WITHOUT_NEWER),
     configurations(),
     st.integers(2, 6),
     st.data(),

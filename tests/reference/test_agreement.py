@@ -25,6 +25,7 @@ from batchsched import (
 from batchsched.testing import InvariantViolation, configs, snapshots
 from tests.reference import check_reference, reference_schedule
 from tests.support.clusters import cluster, job, node
+from tests.support.known import WITHOUT_NEWER
 
 
 @settings(max_examples=200)
@@ -35,7 +36,9 @@ def test_decisions_are_those_of_the_reference(snapshot: Snapshot, config: Schedu
 
 @settings(max_examples=80)
 @given(
-    snapshots(max_nodes=3, constraints=False, affinity=False, scalars=False, min_jobs=4),
+    snapshots(
+        max_nodes=3, constraints=False, affinity=False, scalars=False, min_jobs=4, **WITHOUT_NEWER
+    ),
     configs(actions=["allocate", "preempt", "reclaim"]),
 )
 def test_evictions_are_those_of_the_reference(snapshot: Snapshot, config: SchedulerConfig) -> None:

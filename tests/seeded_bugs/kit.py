@@ -26,6 +26,7 @@ from tests.live.test_reconciler import run as run_reconciled
 from tests.reference import agreement
 from tests.support.following import FollowedMachine, check_next_snapshot
 from tests.support.invariants import INVARIANTS, check_cycle
+from tests.support.known import WITHOUT_NEWER
 from tests.support.points import (
     CONFIGS,
     CONFIGS_OF_BLOCKS,
@@ -87,6 +88,7 @@ SOUND = {
     "reservations": False,
     "trees": False,
     "unknown_queues": False,
+    **WITHOUT_NEWER,
 }
 HOLD = {"name": "allocate", "arguments": {"unready": "hold"}}
 RELEASE = {"name": "backfill", "arguments": {"strategy": "release"}}

@@ -39,6 +39,7 @@ from batchsched.model.resources import Resource, ResourceLimit
 from batchsched.model.snapshot import Snapshot
 from batchsched.testing.drawing.arguments import built
 from batchsched.testing.drawing.snapshots import snapshots
+from tests.support.known import WITHOUT_NEWER
 
 ItemT = TypeVar("ItemT")
 
@@ -403,7 +404,7 @@ def invalid_snapshots() -> SearchStrategy[InvalidSnapshot]:
     >>> the_fault_is_named()
     """
     drafts = st.tuples(
-        snapshots(max_nodes=2, max_queues=2, max_jobs=2, max_tasks=2),
+        snapshots(max_nodes=2, max_queues=2, max_jobs=2, max_tasks=2, **WITHOUT_NEWER),
         st.integers(0, len(EDITS) - 1),
         st.integers(0, 7),
     )

@@ -10,14 +10,14 @@ from batchsched import testing as kit
 from batchsched.testing import Invariant
 from tests.support.consistent_results import decisions
 from tests.support.kept_places import promises, starving
+from tests.support.known import where_known
 from tests.support.kubernetes_rules import rules
 from tests.support.queue_laws import shares, swaps
 from tests.support.true_reasons import outcomes, reasons
 
 OWN: Sequence[Invariant] = (
     *(decisions, rules),
-    *(shares, swaps, promises, starving),
-    *(outcomes, reasons),
+    *map(where_known, (shares, swaps, promises, starving, outcomes, reasons)),
 )
 INVARIANTS: Sequence[Invariant] = (*kit.INVARIANTS, *OWN)
 OF_ALL_PLUGINS = (decisions, rules, *kit.INVARIANTS)

@@ -186,6 +186,8 @@ def _at_maximum(cycle: Cycle, job: JobInfo, task: TaskInfo) -> Iterator[str]:
 
 
 def _no_node(cycle: Cycle, task: TaskInfo, reason: PendingReason) -> Iterator[str]:
+    if reason.refusal is not None and reason.refusal.no_domain is not None:
+        return  # tasks that must be near one another: which domains hold them is checked elsewhere
     if reason.tally is None:
         yield "it has no tally of nodes"
     elif reason.tally.available:

@@ -47,6 +47,7 @@ OFF: dict[str, bool] = dict.fromkeys(
         *("gangs", "invalid_jobs", "priorities", "ages", "queues", "unknown_queues"),
         *("best_effort", "scalars", "init_requests", "constraints", "affinity", "running"),
         *("endings", "backfill", "reservations", "critical", "other_tasks", "crowded"),
+        *("holds", "topologies", "devices", "protection"),
     ),
     False,
 )
@@ -98,7 +99,32 @@ HAS: dict[str, Callable[[Snapshot], bool]] = {
         t.namespace == "kube-system" or t.priority_class_name for t in all_tasks(s)
     ),
     "other_tasks": lambda s: bool(s.other_tasks),
+    "holds": lambda s: (
+        any(job.holds or any(task.holds for task in job.tasks) for job in s.jobs)
+        or any(not queue.reclaimable for queue in s.queues)
+    ),
+    "topologies": lambda s: any(
+        job.topology or any(group.topology for group in job.groups) for job in s.jobs
+    ),
+    "devices": lambda s: any(task.claims for task in all_tasks(s)),
+    "protection": lambda s: (
+        any(
+            job.preemptible is not Preemptible.ALWAYS
+            or not job.preempts
+            or job.claim_delay is not None
+            or job.evict_whole
+            for job in s.jobs
+        )
+        or any(q.preempt_min_runtime or q.reclaim_min_runtime for q in s.queues)
+    ),
 }
+
+TOGETHER: list[tuple[str, str]] = [
+    ("topologies", "devices"),
+    ("topologies", "protection"),
+    ("devices", "protection"),
+    ("devices", "holds"),
+]
 
 
 PROTECTED: dict[str, Callable[[Snapshot], bool]] = {
@@ -176,6 +202,27 @@ class TestSwitches:
         find(snapshots(**switches), HAS[feature], settings=REACHES)
 
 
+@pytest.mark.parametrize(("one", "other"), TOGETHER)
+def test_rare_features_come_together(one: str, other: str) -> None:
+    within = settings(MANY, max_examples=150, phases=[Phase.generate])
+    find(snapshots(), lambda s: HAS[one](s) and HAS[other](s), settings=within)
+
+
+def test_all_of_a_living_cluster_comes_at_once() -> None:
+    """Racks, devices, a tree, a job that grows and a promise, in one cluster."""
+    find(
+        snapshots(always=["groups", "trees", "promises"]),
+        lambda s: (
+            HAS["topologies"](s)
+            and HAS["devices"](s)
+            and any(queue.parent for queue in s.queues)
+            and any(job.groups or job.max_available is not None for job in s.jobs)
+            and any(task.status is TaskStatus.PIPELINED for task in all_tasks(s))
+        ),
+        settings=REACHES,
+    )
+
+
 @pytest.mark.slow
 class TestAlways:
     @pytest.mark.parametrize("feature", ["affinity", "scalars"])
@@ -216,6 +263,9 @@ class TestSnapshots:
             jobs=snapshot.jobs,
             queues=snapshot.queues,
             other_tasks=snapshot.other_tasks,
+            topologies=snapshot.topologies,
+            devices=snapshot.devices,
+            budgets=snapshot.budgets,
             now=snapshot.now,
         )
         assert again == snapshot

@@ -279,6 +279,7 @@ class Cluster:
             leaving = [uid for uid, status in moving if status is TaskStatus.RELEASING]
             stays = (TaskStatus.BOUND, TaskStatus.RELEASING)
             if decides_nothing(cycle) and all(status in stays for _, status in moving):
+                set_eligible_times(content)
                 keep_plans(content, cycle.planned)
                 content.commit()
                 return
@@ -290,7 +291,8 @@ class Cluster:
             and not_started == still_releasing == []
         ):
             if decides_nothing(cycle):
-                # Such a result cannot be invalid here, and can change only plans.
+                # Such a result cannot be invalid here, and changes only plans and what is eligible.
+                set_eligible_times(content)
                 keep_plans(content, cycle.planned)
                 content.commit()
                 return

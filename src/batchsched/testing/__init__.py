@@ -28,7 +28,7 @@ from batchsched.testing.invariants import (
 )
 from batchsched.testing.invariants.cycle import Accounts, Place
 from batchsched.testing.laws import LawViolation, VacuityWarning, check_plugin
-from batchsched.testing.machine import ClusterMachine
+from batchsched.testing.machine import ClusterMachine, LivingViolation
 from batchsched.testing.ping_pong import (
     PingPong,
     without_times,
@@ -45,6 +45,7 @@ __all__ = [
     "Invariant",
     "InvariantViolation",
     "LawViolation",
+    "LivingViolation",
     "PingPong",
     "Place",
     "VacuityWarning",

@@ -13,6 +13,8 @@ from hypothesis.strategies import DataObject, SearchStrategy
 
 from batchsched.config.registry import Registry
 from batchsched.config.scheduler_config import SchedulerConfig
+from batchsched.live import Cluster, TimePassed
+from batchsched.live.attached import AttachedScheduler
 from batchsched.model.cluster import JobInfo, NodeInfo, TaskInfo, TaskStatus
 from batchsched.model.result import CycleResult
 from batchsched.model.snapshot import Snapshot
@@ -43,12 +45,26 @@ _step = cast("Callable[..., _Decorator]", rule)
 _when = cast("Callable[[Callable[[ClusterMachine], object]], _Decorator]", precondition)
 
 
+class LivingViolation(AssertionError):  # noqa: N818 - it is what was found, not what went wrong
+    """A cluster that lives decides otherwise, or becomes another, than one read from scratch."""
+
+    def __init__(self, problem: str, snapshot: Snapshot, result: CycleResult) -> None:
+        super().__init__(problem)
+        self.snapshot = snapshot
+        """The cluster before the cycle."""
+        self.result = result
+        """What was decided from scratch."""
+
+
 class ClusterMachine(RuleBasedStateMachine):
     """A state machine of many cycles, in which Hypothesis searches for faults.
 
     Its rules submit jobs, end and fail tasks, cordon, drain, remove and add nodes, and run cycles.
     Every cycle is checked for every invariant. If cycles without any event in between return to an
-    earlier state and evict tasks on the way, that is reported as ping-pong.
+    earlier state and evict tasks on the way, that is reported as ping-pong. Beside the scheduler
+    that reads each cluster from scratch, one follows from cluster to cluster (``warm=True``), and
+    one is attached to a `batchsched.live.Cluster` in which the decisions are carried out; both
+    must decide the same.
 
     Subclass it to test a policy: set `config`, and `registry` if it names plugins of your own;
     override `starts` and `arrivals` for other clusters and jobs; add rules for other events of your
@@ -75,6 +91,8 @@ class ClusterMachine(RuleBasedStateMachine):
     """The most cycles that `settle` runs until nothing changes."""
     finds_ping_pong: bool = True
     """Whether ping-pong is reported."""
+    lives: bool = True
+    """Whether living clusters decide beside; plugins that remember earlier cycles need not."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -82,6 +100,9 @@ class ClusterMachine(RuleBasedStateMachine):
         self.snapshot = Snapshot()
         """The current cluster."""
         self._watcher = Watcher(config=self.config, registry=self.registry)
+        self._warm = Scheduler(self.config, self.registry, warm=True)
+        self._living: tuple[Cluster, AttachedScheduler] | None = None
+        """A cluster that has come from the last one by cycles alone; None: something happened."""
         self._number = 0
 
     # For subclasses
@@ -97,6 +118,7 @@ class ClusterMachine(RuleBasedStateMachine):
     def change(self, snapshot: Snapshot) -> None:
         """Replace the cluster; rules call this for changes other than cycles."""
         self.snapshot = snapshot
+        self._living = None
         self._watcher.forget()
 
     def tasks(self, *statuses: TaskStatus) -> list[TaskInfo]:
@@ -116,8 +138,32 @@ class ClusterMachine(RuleBasedStateMachine):
         )
         if self.finds_ping_pong:
             self._watcher.watch(before, result)
-        self.snapshot = next_snapshot(before, result, now=before.now + self.seconds_per_cycle)
+        now = before.now + self.seconds_per_cycle
+        self.snapshot = next_snapshot(before, result, now=now)
+        if self.lives:
+            self._live(before, result, now)
         return result
+
+    def _live(self, before: Snapshot, result: CycleResult, now: float) -> None:
+        """Run the cycle in the clusters that live, and carry out there what was decided."""
+        if self._living is None:
+            cluster = Cluster(before)
+            self._living = cluster, self.scheduler.attach(cluster)
+        cluster, attached = self._living
+        for name, cycle in (
+            ("a scheduler that keeps the last snapshot", self._warm.schedule(before)),
+            ("a living cluster", attached.schedule()),
+        ):
+            if cycle != result:
+                problem = f"{name} decides otherwise than from scratch:\n{cycle}\nand not\n{result}"
+                raise LivingViolation(problem, before, result)
+        cluster.carry_out(attached.schedule(), at_once=True)
+        if cluster.snapshot() != next_snapshot(before, result, now=before.now):
+            problem = "a living cluster becomes another than next_snapshot returns"
+            raise LivingViolation(problem, before, result)
+        cluster.apply(TimePassed(now))
+        if cluster.snapshot() != self.snapshot:
+            self._living = None  # it has decisions take effect at once, and not as time passes
 
     # Rules
 

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from tests.reference import check_reference
 from tests.support.clusters import action, cluster, evicted, job, node
 from tests.support.invariants import check_cycle
+from tests.support.known import WITHOUT_NEWER
 
 from batchsched import ConfigError, Scheduler, SchedulerConfig, Snapshot
 from batchsched.testing import snapshots
@@ -65,7 +66,9 @@ def test_it_is_a_number_of_tasks() -> None:
 
 @settings(max_examples=40)
 @given(
-    snapshots(max_nodes=3, constraints=False, affinity=False, scalars=False, min_jobs=4),
+    snapshots(
+        max_nodes=3, constraints=False, affinity=False, scalars=False, min_jobs=4, **WITHOUT_NEWER
+    ),
     st.integers(0, 3),
 )
 def test_no_cycle_evicts_more(snapshot: Snapshot, most: int) -> None:

@@ -12,6 +12,7 @@ from tests.reference import check_reference
 from tests.support.clusters import action, cluster, evicted, job, node
 from tests.support.elastic import configuration, elastic, room
 from tests.support.invariants import check_cycle
+from tests.support.known import WITHOUT_NEWER
 
 from batchsched import ConfigError, JobInfo, Scheduler, SchedulerConfig, Snapshot, TaskGroup
 from batchsched.testing import snapshots
@@ -146,7 +147,9 @@ def test_it_is_a_number_of_seconds() -> None:
 
 @settings(max_examples=40)
 @given(
-    snapshots(max_nodes=3, constraints=False, affinity=False, scalars=False, min_jobs=4),
+    snapshots(
+        max_nodes=3, constraints=False, affinity=False, scalars=False, min_jobs=4, **WITHOUT_NEWER
+    ),
     st.sampled_from([0, 5, 10, 12.5, 1000]),
     st.sampled_from(["proportion", "capacity"]),
 )

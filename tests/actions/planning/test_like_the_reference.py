@@ -6,6 +6,7 @@ from attrs import evolve
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.reference import check_reference
+from tests.support.known import WITHOUT_NEWER
 
 from batchsched import Plan, Scheduler, SchedulerConfig, Snapshot
 from batchsched.testing import configs, snapshots
@@ -35,7 +36,12 @@ numbers = st.lists(st.integers(0, 50), min_size=1, max_size=6)
 
 @settings(max_examples=150, deadline=None)
 @given(
-    snapshots(**plain, always=["running", "durations"], min_jobs=3),
+    snapshots(
+        **plain,
+        always=["running", "durations"],
+        min_jobs=3,
+        **WITHOUT_NEWER,
+    ),
     configs(actions=["plan"]),
     numbers,
 )
@@ -48,7 +54,14 @@ def test_plans_are_those_of_the_reference(
 
 @settings(max_examples=100)
 @given(
-    snapshots(constraints=False, affinity=False, scalars=False, min_jobs=4, always=["durations"]),
+    snapshots(
+        constraints=False,
+        affinity=False,
+        scalars=False,
+        min_jobs=4,
+        always=["durations"],
+        **WITHOUT_NEWER,
+    ),
     configs(actions=["plan", "allocate", "backfill", "preempt"]),
     numbers,
 )

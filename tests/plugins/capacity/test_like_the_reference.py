@@ -7,6 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.plugins.capacity.worlds import capacity_config, crowded, job, node
 from tests.reference import reference_schedule
+from tests.support.known import WITHOUT_NEWER
 
 from batchsched import Queue, QueueStatus, Resource, Scheduler, SchedulerConfig, Snapshot
 from batchsched.testing import snapshots
@@ -33,7 +34,9 @@ ARGUMENTS = st.sampled_from(
     ]
 )
 
-SNAPSHOTS = snapshots(max_queues=6, reservations=False, affinity=False, always=["trees"])
+SNAPSHOTS = snapshots(
+    max_queues=6, reservations=False, affinity=False, always=["trees"], **WITHOUT_NEWER
+)
 
 
 def decided_by_both(snapshot: Snapshot, conf: dict[str, object]) -> None:

@@ -39,8 +39,15 @@ _ACTIONS: dict[str, tuple[Mapping[str, ArgumentValue], ...]] = {
         {"depth": 0},
         {"maxJobs": 2},
     ),
-    "preempt": ({},),
-    "reclaim": ({},),
+    "preempt": (
+        {},
+        {},
+        {"curable": True},
+        {"unblock": True},
+        {"maxEvictions": 1},
+        {"minRuntime": 7},
+    ),
+    "reclaim": ({}, {}, {"curable": True}, {"withoutShares": True}, {"maxEvictions": 2}),
     "reserve": (
         {"starvingJobTimeThreshold": 50},
         {"starvingJobTimeThreshold": 20, "reservedNodePercent": 100},
@@ -95,18 +102,27 @@ _TIERS: tuple[tuple[tuple[str, ...], ...], ...] = (
     (("priority", "fcfs", "predicates"), ("gang",)),
     (("gang", "usage"), ("predicates", "capacity")),
     (("usage", "proportion"), ("gang", "predicates")),
+    (
+        ("priority", "gang", "conformance", "protection"),
+        ("drf", "predicates", "capacity", "devices", "topology", "placement"),
+    ),
+    (("priority", "gang"), ("topology", "predicates", "nodeorder", "devices")),
+    (("gang", "protection"), ("predicates", "proportion", "placement")),
+    (("protection", "priority", "gang", "devices"), ("predicates", "capacity", "topology")),
 )
 
 _PLUGIN_ARGUMENTS: dict[str, tuple[Mapping[str, ArgumentValue], ...]] = {
     "capacity": ({"level": True}, {"tolerance": 0.1}, {"order": "graded"}),
     "fcfs": ({"strict": False},),
-    "gang": ({"atMinimum": "protect"},),
+    "devices": ({"order": "tight"}, {"tries": 1, "undo": 0}),
+    "gang": ({"atMinimum": "protect"}, {"atMinimum": "whole-job"}),
     "las": ({"resource": "cpu"}, {"levels": "5, 20"}),
     "nodeorder": (
         {"leastrequested.weight": 0, "mostrequested.weight": 2},
         {"podaffinity.weight": 10, "balancedresource.weight": 0},
         {"nodeaffinity.weight": 5},
     ),
+    "placement": ({"strategy": "spread"}, {"weights": "cpu=2"}, {"classes": 4}),
     "predicates": (
         {
             "predicate.MemoryPressureEnable": True,
@@ -114,7 +130,9 @@ _PLUGIN_ARGUMENTS: dict[str, tuple[Mapping[str, ArgumentValue], ...]] = {
             "predicate.PIDPressureEnable": True,
         },
     ),
+    "protection": ({"withinDeserved": False}, {"claimDelay": 20}, {"cost": "lost-work"}),
     "sla": ({"late": "first"}, {"claims": True, "urgent": 30}),
+    "topology": ({"tries": 1}, {"tries": 20}),
     "usage": ({"scope": "users"}, {"k": 0.5, "halfLife": 60}, {"k": 0}),
 }
 

@@ -1,7 +1,8 @@
-"""The strategy for devices and claims: they are added to snapshots that another strategy drew."""
+"""Devices and claims, which are added to nodes and jobs that were drawn without."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import cycle
 
 from attrs import evolve
@@ -19,7 +20,7 @@ from batchsched.devices import (
     Milli,
     allocate,
 )
-from batchsched.model.cluster import NodeInfo, TaskInfo
+from batchsched.model.cluster import JobInfo, NodeInfo, TaskInfo, TaskStatus
 from batchsched.model.constraints import Taint, TaintEffect, Toleration
 from batchsched.model.snapshot import Snapshot
 
@@ -72,6 +73,12 @@ _TOGETHER = tuple(
     DeviceClaim(name="c", requests=[_REQUESTS[n]], shared=f"ns/claim-{n}") for n in (0, 1, 4)
 )
 """Claims that tasks have together, whoever names them."""
+_WITHOUT_COUNTERS = tuple(device for device in _DEVICES if not device.counters)
+
+OfNode = tuple[list[Device], int]
+"""The devices of a node, and the kind of pools they are in."""
+OfTask = tuple[DeviceClaim | None, bool]
+"""The claim of a task, and whether it is known what the task has, if it runs."""
 
 
 def with_devices(drawn: SearchStrategy[Snapshot], /) -> SearchStrategy[Snapshot]:
@@ -97,12 +104,51 @@ def with_devices(drawn: SearchStrategy[Snapshot], /) -> SearchStrategy[Snapshot]
 
 def _added(
     snapshot: Snapshot,
-    of_nodes: list[tuple[list[Device], int]],
-    claims: list[tuple[DeviceClaim | None, bool]],
+    of_nodes: Sequence[OfNode],
+    claims: Sequence[OfTask],
     common: int,
 ) -> Snapshot:
+    nodes, jobs, reached = equipped(snapshot.nodes, snapshot.jobs, of_nodes, claims, common)
+    return evolve(snapshot, nodes=nodes, jobs=jobs, devices=reached)
+
+
+DEVICE_DRAFTS = st.binary(min_size=10, max_size=10)
+"""The devices of three kinds of nodes, the claims of six tasks, and what several nodes reach."""
+
+
+def with_drafts(draft: bytes) -> tuple[Sequence[OfNode], Sequence[OfTask], int]:
+    """Return what a draft says of nodes and tasks, and how many devices several nodes reach."""
+    of_nodes: list[OfNode] = []
+    for each in draft[:3]:
+        first, count = divmod(each, 4)
+        devices = [_DEVICES[(first + place) % len(_DEVICES)] for place in range(count)]
+        of_nodes.append((devices, each // 8 % 8))
+    of_tasks: list[OfTask] = []
+    for each in draft[3:9]:
+        choice, kind = divmod(each, 8)
+        pool = (_CLAIMS, _CLAIMS, _TOGETHER)[kind % 3] if kind > 2 else (None,)
+        of_tasks.append((pool[choice % len(pool)], choice % 4 != 3))
+    return of_nodes, of_tasks, max(0, draft[9] % 5 - 2)
+
+
+def equipped(
+    before: Sequence[NodeInfo],
+    jobs: Sequence[JobInfo],
+    of_nodes: Sequence[OfNode],
+    claims: Sequence[OfTask],
+    common: int,
+) -> tuple[list[NodeInfo], list[JobInfo], list[Device]]:
+    """Return nodes and jobs with devices and claims, and the devices that several nodes reach.
+
+    Args:
+        before: nodes without devices.
+        jobs: jobs without claims.
+        of_nodes: what nodes have, in turn.
+        claims: what tasks claim, in turn, and whether it is known what running ones have.
+        common: how many devices several nodes reach.
+    """
     nodes: list[NodeInfo] = []
-    for place, node in enumerate(snapshot.nodes):
+    for place, node in enumerate(before):
         devices, kind = of_nodes[place % len(of_nodes)]
         pool = f"parts-{node.name}" if kind % 2 else "parts"
         named = [
@@ -117,6 +163,7 @@ def _added(
                 closed_pools=[("", "")] if kind == 0 else [],
             )
         )
+    by_name = {node.name: node for node in nodes}
     held: dict[str, list[DevicePick]] = {}
     together: dict[str, tuple[str, tuple[DevicePick, ...]]] = {}
     in_turn = cycle(claims)
@@ -125,24 +172,48 @@ def _added(
         claim, is_known = next(in_turn)
         if claim is None:
             return task
-        there = next((each for each in nodes if each.name == task.node_name), None)
+        there = by_name.get(task.node_name or "")
+        promised = task.status is TaskStatus.PIPELINED
         picks = None
-        if there is not None and task.status.holds and is_known and claim.shared in together:
+        if there is None or not is_known or not (task.status.holds or promised):
+            pass
+        elif claim.shared in together:
             where, its = together[claim.shared]
             picks = its if where == there.name else None
-        elif there is not None and task.status.holds and is_known:
+        else:
+            # What is promised may be somebody's who leaves.
             picks = allocate(
                 [claim],
                 there.devices,
                 there.counter_sets,
-                held=held.get(there.name, ()),
+                held=() if promised else held.get(there.name, ()),
                 closed_pools=there.closed_pools,
             )
-            held.setdefault(there.name, []).extend(picks or ())
+            if not promised:
+                held.setdefault(there.name, []).extend(picks or ())
             if claim.shared is not None and picks:
                 together[claim.shared] = there.name, picks
         return evolve(task, claims=[claim], devices=picks)
 
-    jobs = [evolve(job, tasks=list(map(claiming, job.tasks))) for job in snapshot.jobs]
+    claimants = [evolve(job, tasks=list(map(claiming, job.tasks))) for job in jobs]
     reached = [Device(name=f"common-{n}", attributes={"m": n % 2}) for n in range(common)]
-    return evolve(snapshot, nodes=nodes, jobs=jobs, devices=reached)
+    return nodes, claimants, reached
+
+
+def claiming_job(job: JobInfo, draft: int) -> JobInfo:
+    """Return a job whose tasks may claim devices; most claim none."""
+    choice, kind = divmod(draft, 8)
+    if kind < 6:
+        return job
+    claim = _CLAIMS[choice % len(_CLAIMS)]
+    return evolve(job, tasks=[evolve(task, claims=[claim]) for task in job.tasks])
+
+
+def equipped_node(node: NodeInfo, draft: bytes) -> NodeInfo:
+    """Return a node that may have devices; most have none."""
+    first, count = divmod((draft[0] * 31 + draft[1] * 17) % 64, 8)
+    devices = [
+        evolve(_WITHOUT_COUNTERS[(first + n) % len(_WITHOUT_COUNTERS)], name=f"g{n}")
+        for n in range(max(0, count - 5))
+    ]
+    return evolve(node, devices=devices)

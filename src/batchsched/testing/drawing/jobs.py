@@ -33,6 +33,7 @@ from batchsched.testing.drawing.arguments import (
     numbers,
     several,
 )
+from batchsched.testing.drawing.devices import claiming_job
 from batchsched.testing.drawing.labels import (
     Labels,
     labelled,
@@ -50,12 +51,15 @@ from batchsched.testing.drawing.pools import (
     TASK_LABELS,
     USERS,
     Features,
+    JobDraft,
     JobSwitches,
     TaskSwitches,
     Wishes,
     now_of,
     with_devices,
 )
+from batchsched.testing.drawing.protection import protected_job
+from batchsched.testing.drawing.racks import asks_by_label
 
 SHAPE_DRAFTS = st.binary(min_size=3, max_size=3)
 """More to start and request, affinity and constraints, labels."""
@@ -273,9 +277,6 @@ def _replica(name: str, choice: int) -> TaskGroup:
     return TaskGroup(name, min=least, max=1 if least and choice % 8 == 2 else None)
 
 
-JobDraft = tuple[bytes, list[bytes]]
-"""Trait and state, shape and queue, priority and gang, wait and estimate, groups; its tasks."""
-
 _RUNNING_JOBS = range(6, 12)
 _LEAVING_JOBS = range(9, 10)
 """States of jobs whose tasks are all running, or half of them leaving where tasks may end.
@@ -467,7 +468,9 @@ def jobs(
     """Draw jobs with a given name whose tasks are all Pending.
 
     For the switches, the labels and the number of tasks, see `snapshots`; `invalid_jobs` and
-    `unknown_queues` are off by default.
+    `unknown_queues` are off by default. With `topologies`, jobs ask for domains that labels of
+    nodes make, since no topology is known. Most jobs ask for none, claim no devices and are
+    protected by nothing.
 
     Raises:
         FaultsError: invalid arguments; all faults at once. It is a `ValueError`.
@@ -492,7 +495,12 @@ def jobs(
     def job(drafts: tuple[JobDraft, list[bytes]]) -> JobInfo:
         draft, shapes = drafts
         drawn = [shape_of(shape, features) for shape in shapes]
-        return build_job(draft, name, features, queues=queues, shapes=drawn)
+        built = build_job(draft, name, features, queues=queues, shapes=drawn)
+        if features.topologies:
+            built = asks_by_label(built, draft)
+        if features.devices:
+            built = claiming_job(built, draft[0][1])
+        return protected_job(built, draft, now_of(features)) if features.protection else built
 
     shape_drafts = st.lists(SHAPE_DRAFTS, min_size=1, max_size=2)
     drafts = st.tuples(job_drafts_of(numbers(min_tasks, max_tasks, MOST_TASKS)), shape_drafts)

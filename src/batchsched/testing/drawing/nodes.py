@@ -15,6 +15,7 @@ from batchsched.model.resources import Resource
 from batchsched.model.validation.arguments import checks_arguments
 from batchsched.model.validation.values import amount_map_problems
 from batchsched.testing.drawing.arguments import built, expect_no, not_names, too_small
+from batchsched.testing.drawing.devices import equipped_node
 from batchsched.testing.drawing.labels import Labels, labelled, not_labels, with_labels
 from batchsched.testing.drawing.pools import (
     GIB,
@@ -25,6 +26,7 @@ from batchsched.testing.drawing.pools import (
     Features,
     with_devices,
 )
+from batchsched.testing.drawing.racks import rack_labels
 
 # Drawing is far slower than building, so as much as possible is drawn at once. Bytes are drawn
 # uniformly, and each of them shrinks towards 0 separately.
@@ -167,6 +169,8 @@ def nodes(
     scalars: bool = True,
     constraints: bool = True,
     affinity: bool = True,
+    topologies: bool = True,
+    devices: bool = True,
     labels: Labels = None,
 ) -> SearchStrategy[NodeInfo]:
     """Draw nodes with a given name; for the switches and labels see `snapshots`.
@@ -177,5 +181,11 @@ def nodes(
     """
     expect_no(not_labels(labels))
     features = Features(scalars=scalars, constraints=constraints, affinity=affinity)
-    drawn = built(NODE_DRAFTS, lambda draft: build_node(draft, name, features))
-    return with_labels(drawn, labels, labelled)
+
+    def node(draft: bytes) -> NodeInfo:
+        drawn = build_node(draft, name, features)
+        if topologies:
+            drawn = evolve(drawn, labels={**drawn.labels, **rack_labels(draft)})
+        return equipped_node(drawn, draft) if devices else drawn
+
+    return with_labels(built(NODE_DRAFTS, node), labels, labelled)

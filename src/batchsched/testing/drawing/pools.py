@@ -242,6 +242,9 @@ AFFINITIES: Sequence[Wishes] = (
 """Inter-pod affinities of tasks."""
 
 
+JobDraft = tuple[bytes, list[bytes]]
+"""Trait and state, shape and queue, priority and gang, wait and estimate, groups; its tasks."""
+
 HIGHEST = 15
 """The highest choice in a draft."""
 
@@ -277,6 +280,9 @@ class JobSwitches(TaskSwitches, total=False):
     invalid_jobs: bool
     unknown_queues: bool
     groups: bool
+    topologies: bool
+    devices: bool
+    protection: bool
 
 
 class Switches(JobSwitches, total=False):
@@ -293,8 +299,6 @@ class Switches(JobSwitches, total=False):
     crowded: bool
     trees: bool
     holds: bool
-    topologies: bool
-    protection: bool
 
 
 @frozen(kw_only=True)
@@ -325,9 +329,10 @@ class Features:
     crowded: bool = True
     trees: bool = True
     groups: bool = True
-    holds: bool = False
-    topologies: bool = False
-    protection: bool = False
+    holds: bool = True
+    topologies: bool = True
+    devices: bool = True
+    protection: bool = True
 
 
 def now_of(features: Features) -> float:

@@ -21,8 +21,8 @@ from batchsched.model.cluster import (
 )
 from batchsched.model.constraints import LabelSelector
 from batchsched.model.resources import Resource
-from batchsched.testing.drawing.jobs import JobDraft
-from batchsched.testing.drawing.pools import GIB
+
+from batchsched.testing.drawing.pools import GIB, JobDraft
 
 _PREEMPTIBLE = (
     *(Preemptible.ALWAYS,) * 5,

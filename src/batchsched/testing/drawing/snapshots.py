@@ -17,19 +17,20 @@ from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn, SearchStrategy
 
 from batchsched.errors import Fault
-from batchsched.model.cluster import Budget, JobInfo, NodeInfo, PastEviction, TaskInfo
+from batchsched.model.cluster import Budget, JobInfo, PastEviction, TaskInfo
+from batchsched.model.devices import Device
 from batchsched.model.snapshot import Snapshot
-from batchsched.model.topology import Domain, Segment, Topology, TopologyRequest
+from batchsched.model.topology import Topology
 from batchsched.model.validation.arguments import checks_arguments
 from batchsched.model.validation.values import shown
 from batchsched.testing.drawing.arguments import crossed, expect_no, numbers, several, too_small
+from batchsched.testing.drawing.devices import DEVICE_DRAFTS, equipped, with_drafts
 from batchsched.testing.drawing.jobs import (
     MOST_TASKS,
     SHAPE_DRAFTS,
     SIMPLE,
     TASK_DRAFTS,
     FreeRoom,
-    JobDraft,
     build_job,
     build_task,
     held,
@@ -49,7 +50,7 @@ from batchsched.testing.drawing.nodes import (
     shrunk,
     stranded,
 )
-from batchsched.testing.drawing.pools import Features, Switches, now_of, numbered
+from batchsched.testing.drawing.pools import Features, JobDraft, Switches, now_of, numbered
 from batchsched.testing.drawing.protection import (
     build_budgets,
     build_ledger,
@@ -57,6 +58,7 @@ from batchsched.testing.drawing.protection import (
     protected_queue,
 )
 from batchsched.testing.drawing.queues import QUEUE_DRAFTS, at_limits, build_queues, leaves
+from batchsched.testing.drawing.racks import in_racks
 
 
 def build_snapshot(
@@ -66,8 +68,9 @@ def build_snapshot(
     shape_drafts: list[bytes],
     job_drafts: list[JobDraft],
     other_drafts: list[bytes],
+    device_draft: bytes,
 ) -> Snapshot:
-    """Return the snapshot that drafts describe; the last ones are of tasks without a job."""
+    """Return the snapshot that drafts describe; the last but one are of tasks without a job."""
     nodes = [
         build_node(node, name, features)
         for node, name in zip(node_drafts, numbered("n"), strict=False)
@@ -122,13 +125,17 @@ def build_snapshot(
         ledger = build_ledger(jobs, job_drafts, now)
     topologies: Sequence[Topology] = ()
     if features.topologies:
-        nodes, jobs, topologies = _in_racks(nodes, node_drafts, jobs, job_drafts)
+        nodes, jobs, topologies = in_racks(nodes, node_drafts, jobs, job_drafts)
+    devices: Sequence[Device] = ()
+    if features.devices:
+        nodes, jobs, devices = equipped(nodes, jobs, *with_drafts(device_draft))
     return Snapshot(
         nodes=nodes,
         queues=queues,
         jobs=jobs,
         other_tasks=others,
         topologies=topologies,
+        devices=devices,
         budgets=budgets,
         evictions=ledger,
         now=now_of(features),
@@ -144,10 +151,23 @@ _OFTEN = ("running", "queues", "gangs")
 _RARE = ("trees", "groups", "crowded")
 """Features that change the meaning of most others."""
 
-_HOW_HIGH: dict[str, int] = {**dict.fromkeys(_OFTEN, 32), **dict.fromkeys(_RARE, 192)}
+_RAREST = ("topologies", "devices", "protection", "holds")
+"""Those of which each alone changes what a job may do at all."""
+
+_HOW_HIGH: dict[str, int] = {
+    **dict.fromkeys(_OFTEN, 32),
+    **dict.fromkeys(_RARE, 208),
+    **dict.fromkeys(_RAREST, 232),
+}
 """How high a byte must be for an example to use a feature; 128, which half of them are, for others.
 
-Seven of eight are 32 or more, and one of four is 192 or more.
+Seven of eight are 32 or more, three of 16 are 208 or more, and one of 11 is 232 or more.
+"""
+
+_TOGETHER = 192
+"""How high one more byte must be for an example in which rare features are as frequent as others.
+
+One of four is: faults are often of two features that each are right alone.
 """
 
 
@@ -212,13 +232,17 @@ def snapshots(
       use it, and none without `running`.
     - `trees`: queues may be a tree, with what the plugin capacity reads of them; jobs are in its
       leaves. A quarter of the examples use it.
-    - `holds`: jobs and tasks may be held, and queues not reclaimable. It is off by default.
-    - `topologies`: nodes may be in blocks and racks, and jobs and groups may ask to be in one. It
-      is off by default.
-    - `protection`: what the plugin protection reads: jobs that are not preemptible, or as a whole,
-      or claim later; minimum runtimes, costs, budgets, and past evictions. It is off by default.
     - `groups`: jobs may have groups of tasks, and maxima. A quarter of the examples use it, and
       none without `gangs`.
+    - `holds`: jobs and tasks may be held, and queues not reclaimable.
+    - `topologies`: nodes may be in blocks and racks, and jobs and groups may ask to be in one, or
+      in segments; tasks may have numbers.
+    - `devices`: nodes may have devices, and tasks may claim them.
+    - `protection`: what the plugin protection reads: jobs that are not preemptible, or as a whole,
+      or claim later; minimum runtimes, costs, budgets, and past evictions.
+
+    A fifth of the examples use each of the last four, and two of them as often together as one
+    alone.
 
     Raises:
         FaultsError: arguments are invalid, for example a switch in `always` that
@@ -259,22 +283,26 @@ def snapshots(
         for name, is_on in flags.items()
         if is_on and name not in always
     }
-    bytes_of_features = st.binary(min_size=len(used), max_size=len(used))
+    bytes_of_features = st.binary(min_size=len(used) + 1, max_size=len(used) + 1)
     node_counts = numbers(min_nodes, max_nodes, _NODES)
     job_counts = numbers(min_jobs, max_jobs, _JOBS)
     job_drafts = job_drafts_of(numbers(min_tasks, max_tasks, MOST_TASKS))
 
     @st.composite
     def snapshot(draw: DrawFn) -> Snapshot:
-        drawn = zip(used.items(), draw(bytes_of_features), strict=True)
-        off = {name: False for (name, least), height in drawn if height < least}
+        together, *heights = draw(bytes_of_features)
+        most = 128 if together >= _TOGETHER else 256
+        drawn = zip(used.items(), heights, strict=True)
+        off = {name: False for (name, least), height in drawn if height < min(least, most)}
+        with_those = evolve(features, **off)
         built = build_snapshot(
-            evolve(features, **off),
+            with_those,
             several(draw, NODE_DRAFTS, node_counts),
             several(draw, QUEUE_DRAFTS, st.integers(1, max_queues if features.queues else 1)),
             several(draw, SHAPE_DRAFTS, st.integers(1, 3)),
             several(draw, job_drafts, job_counts),
             several(draw, TASK_DRAFTS, st.integers(0, 2 if features.other_tasks else 0)),
+            draw(DEVICE_DRAFTS) if with_those.devices else b"",
         )
         return labelled_snapshot(built, draw(LABEL_DRAFTS), labels) if labels else built
 
@@ -316,50 +344,3 @@ def same_each_time(max_examples: int, *, shrink: bool) -> settings:
             HealthCheck.too_slow,
         ],
     )
-
-
-_TOPOLOGY_REQUESTS = (
-    TopologyRequest("net", required="rack"),
-    TopologyRequest("net", preferred="rack"),
-    None,
-    TopologyRequest("net", required="block", preferred="rack"),
-    TopologyRequest("net", required="block", segments=[Segment(2, "rack")]),
-    TopologyRequest(required="rack"),
-    TopologyRequest("rails", required="rail"),
-    TopologyRequest("net", preferred="rack", balanced=True, segments=[Segment(2, "rack")]),
-)
-
-
-def _in_racks(
-    nodes: Sequence[NodeInfo],
-    node_drafts: Sequence[bytes],
-    jobs: Sequence[JobInfo],
-    job_drafts: Sequence[JobDraft],
-) -> tuple[list[NodeInfo], list[JobInfo], list[Topology]]:
-    """Return nodes in blocks and racks, and jobs and groups of which some ask for these.
-
-    A few nodes lack a label. The domains of the topology ``rails`` are listed, and overlap.
-    """
-    placed: list[NodeInfo] = []
-    for node, draft in zip(nodes, node_drafts, strict=False):
-        labels = dict(node.labels)
-        if draft[0] % 9 != 8:
-            labels["block"] = f"b{draft[0] % 2}"
-        if draft[-1] % 9 != 8:
-            labels["rack"] = f"r{draft[-1] % 2}"
-        placed.append(evolve(node, labels=labels))
-    asking: list[JobInfo] = []
-    for job, (own, _) in zip(jobs, job_drafts, strict=False):
-        request = _TOPOLOGY_REQUESTS[own[0] % len(_TOPOLOGY_REQUESTS)]
-        if job.groups:
-            tops = [group for group in job.groups if group.parent is None]
-            of_group = _TOPOLOGY_REQUESTS[own[1] % len(_TOPOLOGY_REQUESTS)]
-            asks = evolve(tops[0], topology=of_group)
-            groups = [asks if group is tops[0] else group for group in job.groups]
-            outer = TopologyRequest("net", required="block") if own[0] % 2 else None
-            asking.append(evolve(job, groups=groups, topology=outer))
-        else:
-            asking.append(evolve(job, topology=request))
-    names = [node.name for node in placed]
-    rails = [Domain("rail", "b", names[1:]), Domain("rail", "a", names[:2])]
-    return placed, asking, [Topology("net", ["block", "rack"]), Topology("rails", ["rail"], rails)]
