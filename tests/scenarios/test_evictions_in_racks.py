@@ -170,3 +170,13 @@ def test_evictions_free_ports_whatever_is_asked_of_racks(
     hi = listening(job("hi", ONE, priority=9, topology=wish))
     result = decided(world(racks(a=["8C0G"]), lo, hi, q=8, r=0), "allocate", action)
     assert evicted(result) == ["lo-1"]
+
+
+def test_a_segment_evicts_in_another_rack_where_those_of_the_first_may_not_go() -> None:
+    """Both racks lack as much, and who runs in the first one is as important as who waits."""
+    peer = job("peer", f"{ONE}@a1", priority=9)
+    lo = job("lo", f"{ONE}@b1", priority=1)
+    hi = job("hi", ONE, priority=9, topology=SEGMENTS)
+    result = decided(world(racks(a=[ONE], b=[ONE]), peer, lo, hi), "allocate", "preempt")
+    assert evicted(result) == ["lo-1"]
+    assert places(result, "hi") == {"hi-1": "Pipelined b1"}

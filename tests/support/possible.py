@@ -374,13 +374,16 @@ class Question:
         return False
 
     def are_whole_segments(self, some: Sequence[TaskInfo]) -> bool:
-        """Whether tasks are all that wait of the segments that they are in."""
+        """Whether tasks are all that wait of the segments that they are in, the last one last."""
         job = self.claimant
         if job.topology is None or not job.topology.segments:
             return True
         numbers = numbers_of(job.tasks)
         size = job.topology.segments[0].size
         begun = {numbers[task.uid] // size for task in some}
+        last = max(numbers.values()) // size
+        if last in begun and begun != {number // size for number in numbers.values()}:
+            return False  # a short segment is not what a job begins with
         return all(
             task in some or task.status is not TaskStatus.PENDING
             for task in job.tasks

@@ -343,6 +343,9 @@ class _Domains:
                 holding = iter(sorted(filter(holds, domains), key=order))
             sets = self._of_like(need, stage, holding, places, fixed, cuts, is_whole=is_whole)
             yield from _with_room(sets, wanted, level) if tries_more else sets
+            if cuts and stage is Stage.EVICTING:
+                # Counts do not say who may go: where the first domains do not do, others may.
+                yield from self._of_unlike(need, stage, domains, cuts, linked)
 
     def _follows_alike(self, need: Need, stage: Stage) -> bool:
         """Return whether what may follow a need is like it. O(what may follow)."""
