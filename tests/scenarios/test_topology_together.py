@@ -29,6 +29,7 @@ from tests.support.racks import (
 )
 
 from batchsched import (
+    ActionOption,
     CycleResult,
     Domain,
     JobInfo,
@@ -312,3 +313,34 @@ def test_where_one_group_is_enough_the_other_is_tried_too(actions: Collection[st
     never = two_groups(2, 3, node_selector={"rack": "r2"})
     assert starts(cycle(nodes, [never], RACKS, *actions)) == {"b"}
     assert "a" in starts(cycle(nodes, [two_groups(2, 3)], RACKS, *actions))
+
+
+@pytest.mark.parametrize(
+    "action",
+    [
+        option("plan"),
+        option("reserve", starvingJobTimeThreshold=0),
+        option("backfill", strategy="release"),
+        option("backfill", strategy="displace"),
+    ],
+)
+def test_all_that_place_gangs_try_the_other_group(action: ActionOption) -> None:
+    """The first is smaller, but more than any rack holds at any time."""
+    groups = [TaskGroup("a", min=2, topology=RACK), TaskGroup("b", min=2, topology=RACK)]
+    members = [*tasks("a", 2, 2, group="a"), *tasks("b", 2, 1, group="b")]
+    gang = job("j", members, None, 0, groups=groups, min_groups=1)
+    assert set(placed(cycle(in_racks(2, 2), [gang], RACKS, action))) == {"b00", "b01"}
+
+
+@pytest.mark.parametrize("action", [option("plan"), option("reserve", starvingJobTimeThreshold=0)])
+def test_places_later_are_those_of_a_group_that_can_be_had(action: ActionOption) -> None:
+    groups = [TaskGroup("a", min=2, topology=RACK), TaskGroup("b", min=2, topology=RACK)]
+    members = [*tasks("a", 2, 2, group="a"), *tasks("b", 2, 1, group="b")]
+    gang = job("j", members, None, 0, groups=groups, min_groups=1)
+    runs = job(
+        "busy", tasks("r", 2, 2, on={0: "n1", 1: "n2"}, start_time=0.0), None, estimate=NOW + 50
+    )
+    result = cycle(in_racks(2, 2), [runs, gang], RACKS, action)
+    later = {each.task_uid for each in result.reserved}
+    later |= {uid for plan in result.planned.values() for uid in plan.nodes}
+    assert later == {"b00", "b01"}

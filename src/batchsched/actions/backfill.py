@@ -23,6 +23,7 @@ from batchsched.session.candidates import (
     count_as_gone,
     may_go_anywhere,
     try_in_turn,
+    try_what_is_needed,
 )
 from batchsched.session.limits import may_take_task, need_of, record_no_set
 from batchsched.session.session import Session, Statement
@@ -137,8 +138,16 @@ def _start_as_backfill(session: Session, job: JobState) -> None:
                 if not start(statement, task):
                     session.record_failure(task)
         else:
-            need = need_of(session, job, tasks_to_place(session, job))
-            if need is not None and try_in_turn(session, statement, need, start) is None:
+            tasks = tasks_to_place(session, job)
+            found = try_what_is_needed(
+                session,
+                statement,
+                job,
+                tasks,
+                lambda need: try_in_turn(session, statement, need, start) is not None,
+            )
+            need = need_of(session, job, tasks) if found is None else None
+            if need is not None:
                 record_no_set(session, need)
         if session.plugins.job_ready(job):
             statement.commit()
@@ -242,7 +251,13 @@ class _Displacing:
 
         with session.statement() as statement:
             stages = (Stage.NOW, Stage.EVICTING)
-            if try_in_turn(session, statement, need, place, stages) is None:
+            if not try_what_is_needed(
+                session,
+                statement,
+                job,
+                tasks_to_place(session, job),
+                lambda asked: try_in_turn(session, statement, asked, place, stages) is not None,
+            ):
                 record_no_set(session, need)
                 return False
             if not session.plugins.job_ready(job):

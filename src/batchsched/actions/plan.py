@@ -24,7 +24,7 @@ from batchsched.model.cluster import Plan, TaskStatus
 from batchsched.model.reasons import PendingReason, PlannedWait, Unfit, waits_by_plan
 from batchsched.placement import Fit
 from batchsched.plugin.arguments import Arguments
-from batchsched.session.candidates import offers_sets
+from batchsched.session.candidates import needs_in_turn, offers_sets
 from batchsched.session.limits import (
     allowed_together,
     exceeds_most,
@@ -157,9 +157,21 @@ class _Planner:
         need = need_of(self._session, job, tasks_to_place(self._session, job))
         if need is None or exceeds_most(self._session, need):
             return False
+        return self._fits_at_any_time(need)
+
+    def _fits_at_any_time(self, need: Need) -> bool:
         if offers_sets(self._session, need, Stage.EMPTY):
             return self._in_sets.fits_at_any_time(need)
         return self._search.fits_at_any_time(need.tasks)
+
+    def _that_may_be_had(self, turn: Turn, need: Need) -> Need:
+        """Return what a job needs instead of groups for which no set has places at any time."""
+        session, groups = self._session, need.job.groups
+        if groups is None or groups.needs_all or not offers_sets(session, need, Stage.EMPTY):
+            return need
+        fits = self._fits_at_any_time
+        needs = needs_in_turn(session, need, turn.left, fits)
+        return next(filter(fits, needs), need)
 
     def _old_places(self, job: JobState) -> Places | None:
         """Return the places of the old plan; None if it lacks a node for any needed task.
@@ -207,6 +219,7 @@ class _Planner:
                 return False
             self._considered.add(job.uid)
         self._forget(job)
+        need = self._that_may_be_had(turn, need)
         refusal: Unfit | None = None
         if session.plugins.limits_queues:
             assert job.queue is not None

@@ -25,13 +25,19 @@ from batchsched.placement import Fit
 from batchsched.plugin.arguments import Arguments
 from batchsched.plugin.candidates import NodeSet
 from batchsched.session.attempts import tasks_needed
-from batchsched.session.candidates import first_set, may_go_anywhere, try_in, try_in_turn
+from batchsched.session.candidates import (
+    first_set,
+    may_go_anywhere,
+    try_in,
+    try_in_turn,
+    try_what_is_needed,
+)
 from batchsched.session.limits import need_of, record_limit
 from batchsched.session.session import Session, Statement
 from batchsched.session.turns import has_task_to_place, is_starving, tasks_to_place
 from batchsched.state.groups import Counting
 from batchsched.state.memory import DependsOn, Remembered
-from batchsched.state.needs import Stage
+from batchsched.state.needs import Need, Stage
 from batchsched.state.records import JobState, NodeState, TaskState
 from batchsched.state.vectors import fits, plus
 
@@ -243,6 +249,15 @@ def _reserve_in_set(
 
     If not, what is reserved for it already is given up for another set.
     """
+
+    def attempt(need: Need) -> bool:
+        trial = first_set(session, need, Stage.EMPTY)
+        if trial is None:
+            return False
+        is_done = try_in(session, statement, trial, lambda on, task, _: reserve(on, task))
+        statement.within = None
+        return is_done
+
     begin = len(statement)
     for is_anew in (False, True):
         if is_anew:
@@ -251,13 +266,10 @@ def _reserve_in_set(
                 return False
             for task in before:
                 statement.unallocate(task)
-        need = need_of(session, job, tasks_to_place(session, job), Counting.RESERVED)
-        trial = None if need is None else first_set(session, need, Stage.EMPTY)
-        if trial is not None:
-            is_done = try_in(session, statement, trial, lambda on, task, _: reserve(on, task))
-            statement.within = None
-            if is_done and _is_enough(session, job):
-                return True
+        tasks = tasks_to_place(session, job)
+        found = try_what_is_needed(session, statement, job, tasks, attempt, Counting.RESERVED)
+        if found is not None and _is_enough(session, job):
+            return True
         statement.rollback(begin)
     return False
 
@@ -307,12 +319,18 @@ def _could_be_scheduled(session: Session, job: JobState) -> bool:
         return False
     with session.statement(is_trial=True) as statement:
         if not may_go_anywhere(session, job):
-            need = need_of(session, job, tasks)
-            return need is not None and bool(
-                try_in_turn(
-                    session, statement, need, lambda on, task: place(session, on, task, NOW)
-                )
+            found = try_what_is_needed(
+                session,
+                statement,
+                job,
+                tasks,
+                lambda need: bool(
+                    try_in_turn(
+                        session, statement, need, lambda on, task: place(session, on, task, NOW)
+                    )
+                ),
             )
+            return found is not None
         if job.groups is not None:
             need = need_of(session, job, tasks)
             return need is not None and all(

@@ -241,6 +241,45 @@ def needs_in_turn(
         yield need
 
 
+def try_what_is_needed(
+    session: Session,
+    statement: Statement,
+    job: JobState,
+    tasks: Collection[TaskState],
+    attempt: Callable[[Need], bool],
+    counting: Counting = Counting.HOPED,
+) -> Need | None:
+    """Try what a job needs, and, each time that it fails, what it needs instead.
+
+    Args:
+        session: the session.
+        statement: what `attempt` records in; it is as it was where that fails.
+        job: the job.
+        tasks: the tasks that it has to place.
+        attempt: tries a need; returns whether it succeeded.
+        counting: which tasks of its groups count as placed.
+
+    Returns:
+        What succeeded; None: nothing did.
+
+    """
+    need = need_of(session, job, tasks, counting)
+    if need is None:
+        return None
+    begin = len(statement)
+
+    def finds_place(part: Need) -> bool:
+        found = attempt(part)
+        statement.rollback(begin)
+        return found
+
+    for asked in needs_in_turn(session, need, tasks, finds_place, counting):
+        if attempt(asked):
+            return asked
+        statement.rollback(begin)
+    return None
+
+
 def _groups_of(need: Need, groups: JobGroups) -> Sequence[GroupState]:
     """Return the groups of the tasks of a need, the lowest first."""
     found: dict[GroupState, int] = {}
