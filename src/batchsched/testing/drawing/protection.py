@@ -21,7 +21,6 @@ from batchsched.model.cluster import (
 )
 from batchsched.model.constraints import LabelSelector
 from batchsched.model.resources import Resource
-
 from batchsched.testing.drawing.pools import GIB, JobDraft
 
 _PREEMPTIBLE = (
