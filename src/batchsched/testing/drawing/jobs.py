@@ -500,7 +500,9 @@ def jobs(
             built = asks_by_label(built, draft)
         if features.devices:
             built = claiming_job(built, draft[0][1])
-        return protected_job(built, draft, now_of(features)) if features.protection else built
+        if features.protection:  # without a past, as the time of the snapshot is not known
+            built = evolve(protected_job(built, draft, now_of(features)), last_evicted=None)
+        return built
 
     shape_drafts = st.lists(SHAPE_DRAFTS, min_size=1, max_size=2)
     drafts = st.tuples(job_drafts_of(numbers(min_tasks, max_tasks, MOST_TASKS)), shape_drafts)
