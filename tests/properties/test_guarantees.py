@@ -69,7 +69,10 @@ def test_they_hold_in_trees_and_racks_and_with_all_actions(
 
 
 @settings(max_examples=60)
-@given(snapshots(always=["running"], **PLAIN), configs(protection=True, arguments=False))
+@given(
+    snapshots(always=["running"], protection=False, **PLAIN),
+    configs(protection=True, arguments=False),
+)
 def test_where_nothing_is_configured_all_is_decided_as_without_the_plugin(
     snapshot: Snapshot, config: SchedulerConfig
 ) -> None:

@@ -508,7 +508,6 @@ def reconciled(clock: Clock) -> Check:
 def checks_of_guarantees(clock: Clock) -> Iterator[tuple[str, Check]]:
     """Yield those of what the plugin protection guarantees; the reference does not know it."""
     guarded = snapshots(
-        protection=True,
         max_nodes=2,
         max_queues=2,
         min_jobs=3,
@@ -517,7 +516,7 @@ def checks_of_guarantees(clock: Clock) -> Iterator[tuple[str, Check]]:
         overcommitted=False,
         backfill=False,
         always=["protection", "running", "priorities", "queues"],
-        **SOUND,
+        **{**SOUND, "protection": True},
         **PLAIN,
     )
     evicting = configs(protection=True, actions=["allocate", "preempt", "reclaim"], flags=False)
