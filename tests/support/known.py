@@ -21,8 +21,7 @@ def is_known(cycle: Cycle) -> bool:
         or "placement" in plugins
         or ("topology" in plugins and any(_is_in_domains(job) for job in jobs))
         or any(task.claims for job in jobs for task in job.tasks)
-        or ("protection" in plugins and (snapshot.budgets or any(map(_is_protected, jobs))))
-        or ("protection" in plugins and any(map(_has_runtimes, snapshot.queues)))
+        or ("protection" in plugins and _is_protected(cycle))
     )
 
 
@@ -30,7 +29,22 @@ def _is_in_domains(job: JobInfo) -> bool:
     return job.topology is not None or any(group.topology is not None for group in job.groups)
 
 
-def _is_protected(job: JobInfo) -> bool:
+def _is_protected(cycle: Cycle) -> bool:
+    snapshot = cycle.snapshot
+    return bool(
+        snapshot.budgets
+        or any(map(_is_exempt, snapshot.jobs))
+        or any(map(_has_runtimes, snapshot.queues))
+        or any(task.eviction_cost for job in snapshot.jobs for task in job.tasks)
+        or any(
+            plugin.name == "protection" and plugin.arguments
+            for tier in cycle.config.tiers
+            for plugin in tier.plugins
+        )
+    )
+
+
+def _is_exempt(job: JobInfo) -> bool:
     return (
         job.preemptible is not Preemptible.ALWAYS
         or not job.preempts
