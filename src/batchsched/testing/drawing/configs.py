@@ -111,6 +111,10 @@ _TIERS: tuple[tuple[tuple[str, ...], ...], ...] = (
     (("protection", "priority", "gang", "devices"), ("predicates", "capacity", "topology")),
 )
 
+_WITHOUT_NODE_KEY = tuple(
+    tiers for tiers in _TIERS if not any("placement" in names for names in tiers)
+)
+
 _PLUGIN_ARGUMENTS: dict[str, tuple[Mapping[str, ArgumentValue], ...]] = {
     "capacity": ({"level": True}, {"tolerance": 0.1}, {"order": "graded"}),
     "fcfs": ({"strict": False},),
@@ -229,6 +233,8 @@ def configs(
     allowed = tuple(_ACTIONS if actions is None else actions)
     expect_no(not_names("actions", allowed, may_be_none=False))
     sequences = _sequences(tuple(dict.fromkeys(allowed)))
+    # Only one plugin may rank nodes by a key: that may be one of yours.
+    pool_of_tiers = _WITHOUT_NODE_KEY if extra_plugins else _TIERS
 
     def config(draft: bytes) -> SchedulerConfig:
         sequence, tiers, plugin_arguments, *off = draft[:_DRAFT]
@@ -250,12 +256,12 @@ def configs(
                                 name,
                                 flag_of,
                                 plugin_arguments if arguments else 0,
-                                {} if tiers % len(_TIERS) else _USUAL_FLAGS[name],
+                                {} if tiers % len(pool_of_tiers) else _USUAL_FLAGS[name],
                             )
                             for name in tier
                         ]
                     )
-                    for tier in _TIERS[tiers % len(_TIERS)]
+                    for tier in pool_of_tiers[tiers % len(pool_of_tiers)]
                 ),
             ],
         )
