@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from html import escape
+from itertools import groupby
 from pathlib import Path
 
 from batchsched_cli.text import Answer, Bar, Block, Line, Picture, Section, Table, printable
@@ -15,8 +16,9 @@ _COLOURS = 8
 _BAR_UNIT, _BAR_HEIGHT = 8, 14
 _CLASSES = {".": "free", "x": "out", "r": "kept", "*": "other", "#": "other"}
 """The classes of squares that are no letter of a job."""
-_OF_BAR = {"#": "held", "~": "loan", ".": "free"}
+_OF_BAR = {"#": "held", "~": "loan", ".": "free", "-": "span", "|": "median"}
 _IN_WORDS = {"held": "held", "loan": "beyond its share", "free": "free"}
+"""What the bars of queues tell; those of times stand beside the times."""
 
 
 def page_of(answer: Answer, title: str) -> str:
@@ -94,23 +96,23 @@ def _table(table: Table) -> Iterator[str]:
 
 
 def _bar(cells: str) -> str:
-    """Return the bar of a queue as a picture."""
+    """Return the bar of a queue, or of a time, as a picture."""
     if not cells:
         return ""
     width = len(cells) * _BAR_UNIT
     parts: list[str] = []
     told: list[str] = []
     start = 0
-    for letter, kind in _OF_BAR.items():
-        count = cells.count(letter)
-        if count:
-            parts.append(
-                f'<rect class="{kind}" x="{start + 0.5}" y="0.5" '
-                f'width="{count * _BAR_UNIT - 1}" height="{_BAR_HEIGHT - 1}"/>'
-            )
+    for letter, run in groupby(cells):
+        kind, count = _OF_BAR[letter], len(list(run))
+        parts.append(
+            f'<rect class="{kind}" x="{start + 0.5}" y="0.5" '
+            f'width="{count * _BAR_UNIT - 1}" height="{_BAR_HEIGHT - 1}"/>'
+        )
+        if kind in _IN_WORDS:
             told.append(f"{count / len(cells):.0%} {_IN_WORDS[kind]}")
         start += count * _BAR_UNIT
-    label = ", ".join(told)
+    label = "earliest, median and latest" if "|" in cells else ", ".join(told)
     return (
         f'<svg role="img" aria-label="{label}" width="{width}" height="{_BAR_HEIGHT}" '
         f'viewBox="0 0 {width} {_BAR_HEIGHT}"><title>{label}</title>{"".join(parts)}</svg>'

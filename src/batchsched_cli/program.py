@@ -88,6 +88,22 @@ a file of `record`: by which action, for whom, by which rule, and did it help.""
             more_help="With QUEUE: of that queue and those below it.",
         ),
         Command(
+            "when",
+            "[JOB...]",
+            "when do jobs start, and after whom?",
+            "forecast_answers:when",
+            statuses=("they start in every future", "some do not, in some future"),
+            options=(
+                Option("--run-time", "TIME", "for how long jobs run of which nothing is known: 2h"),
+                Option("--history", "PATH", "a file or folder with more Jobs that have ended"),
+                Option("--samples", "N", "how many futures are tried (10)"),
+            ),
+            more_help="""\
+Without JOB: all that wait. Jobs run for as long as those of the same name that
+have ended; else as estimated (batchsched/estimate, activeDeadlineSeconds, Kueue's
+maximum execution time); else for as long as --run-time says.""",
+        ),
+        Command(
             "what-if",
             "CHANGE...",
             "what would the next cycle do after changes?",

@@ -286,6 +286,15 @@ class Question:
             return self._with_all
         return self.dump() if self.has_cluster() else Dump(snapshot=Snapshot())
 
+    def objects_of(self, path: str) -> Iterator[Object]:
+        """Yield the objects of another file or folder, those in Lists too.
+
+        Raises:
+            UsageError: it cannot be read.
+
+        """
+        return _each_object(each for _, each in all_documents(path, self.notes))
+
     def _all_objects(self) -> Iterator[Object]:
         """Yield the objects of the dump, and those that are submitted."""
         yield from self.objects()

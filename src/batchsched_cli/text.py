@@ -64,7 +64,8 @@ class Column(NamedTuple):
     drop: int = 0
     """In which order columns are left out of lines that are too narrow; 0: never."""
     is_bar: bool = False
-    """Whether its cells are bars: ``#`` held, ``~`` beyond the share, ``.`` free."""
+    """Whether its cells are bars: ``#`` held, ``~`` beyond the share, ``.`` free; or, of times,
+    ``-`` from the earliest to the latest, ``|`` the median."""
 
 
 class Table(NamedTuple):

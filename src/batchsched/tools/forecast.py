@@ -29,7 +29,7 @@ from batchsched.model.serialisation import JsonValue
 from batchsched.model.snapshot import Snapshot
 from batchsched.model.texts import counted, first_of
 from batchsched.model.validation.arguments import checks_arguments
-from batchsched.model.validation.values import duration_problems, shown, time_problems
+from batchsched.model.validation.values import duration_problems, part_named, shown, time_problems
 from batchsched.scheduler import Scheduler
 from batchsched.tools.changes import admitted, admitted_anew, duration, time_text, who_keeps_out
 from batchsched.tools.estimates import AsEstimated, Estimates, drawn, durations_of
@@ -73,6 +73,11 @@ class JobForecast:
     """Why it does not start, where `median` is None."""
 
     @property
+    def interval(self) -> tuple[float | None, float | None]:
+        """`earliest` and `latest`."""
+        return self.earliest, self.latest
+
+    @property
     def within(self) -> int:
         """The number of futures in which it starts from `earliest` to `latest`."""
         first, last = _or_never(self.earliest), _or_never(self.latest)
@@ -89,20 +94,27 @@ class Forecast(Report):
     """How many futures there were."""
     jobs: Mapping[str, JobForecast] = field(converter=AsMap[str, JobForecast])
     """The jobs that were asked for, by UID."""
+    endless: tuple[str, ...] = ()
+    """The UIDs of the jobs that run, in some future, and of which nobody knows the end."""
     assumes: tuple[str, ...] = ()
     """What was assumed, in sentences."""
     kept_out: Mapping[str, str] = field(factory=dict[str, str], converter=AsMap[str, str])
     """The jobs that only lack the admission of a controller, by UID: here the queues decide."""
 
-    def sentence(self, uid: str, /, name: str = "") -> str:
+    def sentence(self, uid: str, /, names: Mapping[str, str] | None = None) -> str:
         """Return when a job starts, in words.
 
         Args:
             uid: the UID of the job.
-            name: what it is called; empty: as its UID.
+            names: what jobs are called, by UID; None: as their UIDs.
+
+        Raises:
+            UnknownNameError: it was not asked for.
 
         """
-        told, name = self.jobs[uid], name or uid
+        told = part_named("job", self.jobs, uid, of="forecast")
+        names = {} if names is None else names
+        name = names.get(uid, uid)
         if told.median is None:
             some = [each for each in told.starts if each is not None]
             if not some:
@@ -121,17 +133,19 @@ class Forecast(Report):
         if told.evicted:
             parts.append(f"evicting {first_of(told.evicted, _AFTER)}")
         if told.waits_for:
-            parts.append(f"after {first_of(told.waits_for, _AFTER)}")
+            others = [names.get(each, each) for each in told.waits_for]
+            parts.append(f"after {first_of(others, _AFTER)}")
         return ", ".join(parts)
 
     def lines(self) -> Iterator[str]:
         """Yield a sentence for each job, the first to start first."""
-        for told in self._in_order():
+        for told in self.in_order():
             yield self.sentence(told.job)
         if not self.jobs:
             yield "No job waits."
 
-    def _in_order(self) -> list[JobForecast]:
+    def in_order(self) -> list[JobForecast]:
+        """Return the jobs, the first to start first, by the median and then by UID."""
         return sorted(self.jobs.values(), key=lambda told: (_or_never(told.median), told.job))
 
     def sections(self) -> Iterator[Section]:
@@ -146,7 +160,7 @@ class Forecast(Report):
                     *(self._cell(each) for each in (told.earliest, told.median, told.latest)),
                     told.never or first_of(told.waits_for, _AFTER),
                 )
-                for told in self._in_order()
+                for told in self.in_order()
             ]
             yield Section(f"{counted(len(self.jobs), 'job')} in {self._futures}", (), head, rows)
         if self.jobs:
@@ -258,11 +272,13 @@ default/b starts in about 1 min 30 s, after default/a, default/r
         until=inf if until is None else until,
     )
     futures = list(setting.futures())
+    endless = tuple(sorted({uid for future in futures for uid in future.endless}))
     return Forecast(
         now=snapshot.now,
         samples=samples,
         jobs={uid: _told(uid, futures, snapshot.now, stretch) for uid in setting.jobs},
-        assumes=tuple(_assumed(snapshot, setting, futures, {**kept_out, **lacking})),
+        endless=endless,
+        assumes=tuple(_assumed(snapshot, setting, endless, {**kept_out, **lacking})),
         kept_out={**kept_out, **lacking},
     )
 
@@ -340,13 +356,12 @@ def _told(uid: str, futures: Sequence[_Future], now: float, stretch: float) -> J
 def _assumed(
     snapshot: Snapshot,
     setting: _Setting,
-    futures: Sequence[_Future],
+    endless: Sequence[str],
     kept_out: Mapping[str, str],
 ) -> Iterator[str]:
     count = len(setting.arrivals)
     arriving = f"{counted(count, 'job')} {'arrives' if count == 1 else 'arrive'} as given"
     yield arriving if count else "no job arrives"
-    endless = sorted({uid for future in futures for uid in future.endless})
     if endless:
         have = "has" if len(endless) == 1 else "have"
         names = first_of(endless, _NAMED)
