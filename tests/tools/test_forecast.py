@@ -25,10 +25,12 @@ from batchsched import (
     Snapshot,
     TaskInfo,
     TaskStatus,
+    default_registry,
     schedule,
 )
 from batchsched.live import Cluster, JobRemoved, TimePassed
 from batchsched.simulation import Job, Scheduled, Workload, simulate
+from batchsched.testing import snapshots
 from batchsched.tools import (
     AsEstimated,
     Estimates,
@@ -510,6 +512,45 @@ def test_neither_orders_nor_clocks_nor_who_is_asked_matter(
         uid: tuple(None if time is None else time + shift for time in each.starts)
         for uid, each in told.jobs.items()
     }
+
+
+STARTING = [
+    *({"actions": actions} for actions in ("allocate", "backfill, allocate")),
+    {"actions": [{"name": "allocate", "arguments": {"unready": "hold"}}]},
+    {"actions": "allocate, backfill", "tiers": [{"plugins": ["predicates", "proportion"]}]},
+]
+
+
+@WORLDS
+@given(
+    snapshots(dependencies=True),
+    st.sampled_from(STARTING),
+    st.lists(st.tuples(st.integers(1, 99), st.integers(0, 20)), max_size=4),
+)
+def test_cycles_without_room_are_left_out_in_vain_only(
+    snapshot: Snapshot, content: Any, coming: list[tuple[int, int]]
+) -> None:
+    config = SchedulerConfig.from_mapping(content)
+    estimates = Fixed({each.uid: n for n, each in enumerate(snapshot.jobs)})
+    arrivals: list[tuple[JobInfo, float]] = []
+    for number, (cpus, after) in enumerate(coming):
+        new = job(f"new{number}", 7, queue=snapshot.queues[0].name)
+        tasks = [evolve(task, resreq=cpus * CPU) for task in new.tasks]
+        arrivals.append((evolve(new, tasks=tasks), snapshot.now + after))
+    asked = [each.uid for each in (*snapshot.jobs, *(new for new, _ in arrivals))]
+    told, plain = (
+        forecast(
+            snapshot,
+            config=config,
+            # With plugins and actions that may be anybody's, each moment has a cycle.
+            registry=registry,
+            estimates=estimates,
+            arrivals=arrivals,
+            jobs=asked,
+        )
+        for registry in (None, default_registry())
+    )
+    assert told == plain
 
 
 def shifted(snapshot: Snapshot, by: float) -> Snapshot:

@@ -34,6 +34,7 @@ from batchsched.scheduler import Scheduler
 from batchsched.tools.changes import admitted, admitted_anew, duration, time_text, who_keeps_out
 from batchsched.tools.estimates import AsEstimated, Estimates, drawn, durations_of
 from batchsched.tools.report import Report, Section, as_dict
+from batchsched.tools.room import Room, only_starts
 from batchsched.tools.standings import standings
 from batchsched.transition.next_snapshot import is_settled, next_wake
 
@@ -418,6 +419,14 @@ class _Setting:
         scheduler = Scheduler(config, registry)
         self.config, self.registry = scheduler.config, registry
         self.live: AttachedScheduler = scheduler.attach(self.cluster)
+        self.only_starts = (
+            registry is None
+            and only_starts(self.config)
+            and not any(task.is_backfill for job in snapshot.jobs for task in job.tasks)
+        )
+        """Whether cycles start what there is room for, and nothing else."""
+        plugins = [option for tier in self.config.tiers for option in tier.plugins]
+        self.with_gangs = any(each.name == "gang" and not each.flags for each in plugins)
         self._estimates = estimates
         self._samples, self._seed = samples, seed
         self._durations: dict[str, tuple[tuple[float, ...], str]] = {}
@@ -488,6 +497,11 @@ class _Future:
         self._evicted: dict[str, dict[str, None]] = {}
         """The tasks that were evicted for a job, by its UID."""
         self._cycles = 0
+        self._room: Room | None = None
+        """Whether cycles could start anything, where that is all that they do."""
+        self._changed_jobs: dict[str, None] = {}
+        """The jobs and nodes that have changed since that was asked."""
+        self._changed_nodes: dict[str, None] = {}
 
     def run(self) -> None:
         """Let happen what happens, from today's cycle on."""
@@ -503,6 +517,9 @@ class _Future:
             self._expect(uid, tasks)
         if leaving:
             cycle = self._cycle()
+        cycle = self._settled(cycle)
+        if self._setting.only_starts and not content.unsettled:
+            self._room = Room(content, with_gangs=self._setting.with_gangs)
         why = ""
         while self._waiting and not why:
             cycle = self._settled(cycle)
@@ -514,8 +531,10 @@ class _Future:
             elif moment == inf:
                 break
             elif self._waiting:
+                is_due = moment == next_wake(cycle, after=self._now)
                 self._go_on(moment)
-                cycle = self._cycle()
+                if is_due or self._may_start():
+                    cycle = self._cycle()
         if self._waiting:
             self._tell_why(why)
 
@@ -548,18 +567,31 @@ class _Future:
             if self._ends.get((job, task)) != time:
                 continue
             del self._ends[job, task]
+            self._changed_jobs[job] = None
             for uid in [task] if task else content.members[job]:
                 if content.tasks[uid].status.holds:
                     self._leaves(uid, content.tasks[uid].node_name)
             events.append(TaskSucceeded(task) if task else JobEnded(job))
         while self._arrivals and self._arrivals[-1][0] <= moment:
-            events.append(JobArrived(self._arrivals.pop()[1]))
+            arrived = self._arrivals.pop()[1]
+            self._changed_jobs[arrived.uid] = None
+            events.append(JobArrived(arrived))
         self._cluster.apply(*events)
+
+    def _may_start(self) -> bool:
+        """Return whether a cycle could start anything now."""
+        if self._room is None:
+            return True
+        self._room.look_at(self._changed_jobs, self._changed_nodes)
+        self._changed_jobs.clear()
+        self._changed_nodes.clear()
+        return self._room.may_start()
 
     def _leaves(self, task: str, node: str | None) -> None:
         """Note that a task leaves a node now."""
         job = self._cluster.content.owner.get(task)
         if job is not None and node is not None:
+            self._changed_nodes[node] = None
             self._left.setdefault(node, {})[job] = self._left_now[job] = self._now
 
     def _cycle(self) -> CycleResult:
@@ -575,8 +607,10 @@ class _Future:
             self._evicted.setdefault(claimant, {})[eviction.task_uid] = None
         self._cluster.carry_out(cycle, at_once=True)
         for bind in cycle.binds:
+            self._changed_nodes[bind.node_name] = None
             moved.setdefault(owner[bind.task_uid], []).append(bind.task_uid)
         for uid, tasks in moved.items():
+            self._changed_jobs[uid] = None
             self._expect(uid, tasks)
         self._look(moved)
         return cycle
