@@ -43,7 +43,7 @@ from batchsched.tools.eviction_story import (
     explain_eviction,
 )
 from batchsched.tools.explanation import Explanation, explain
-from batchsched.tools.forecast import Forecast, JobForecast, forecast
+from batchsched.tools.futures import Forecast, JobForecast, forecast
 from batchsched.tools.queue_audit import Audit, OwedJob, QueueAudit, Taking, audit
 from batchsched.tools.record import EventLog, Record, RecordedCycle, Recorder, Replay, replay
 from batchsched.tools.report import Section
