@@ -21,15 +21,16 @@ from batchsched.live import (
     NodeRemoved,
     QueueAdded,
     QueueChanged,
+    TaskChanged,
     TaskGone,
     TaskSucceeded,
     TimePassed,
     TopologiesChanged,
 )
-from batchsched.model.cluster import NodeInfo, Queue
+from batchsched.model.cluster import Budget, NodeInfo, Queue
 from batchsched.model.constraints import Taint, TaintEffect
 from batchsched.model.devices import DevicePick
-from batchsched.model.immutable import AsTuple
+from batchsched.model.immutable import AsTuple, ByUid
 from batchsched.model.result import CycleResult
 from batchsched.model.snapshot import Snapshot
 from batchsched.model.topology import without_nodes
@@ -66,7 +67,8 @@ class Scheduled(Policy):
     runs while what it needs is bound; what is bound is held. An evicted job waits again at once,
     or runs on with fewer tasks, if it still has what it needs. While a reservation lasts, its
     nodes carry the taint ``reservation=NAME``, which its jobs tolerate. With the plugin ``usage``,
-    the usage of queues is tracked from zero, with the plugin's half-life.
+    the usage of queues is tracked from zero, with the plugin's half-life. With the plugin
+    ``protection`` and ``cost: lost-work``, tasks are told when their job last saved its work.
     """
 
     config: SchedulerConfig = field(factory=SchedulerConfig)
@@ -75,6 +77,8 @@ class Scheduled(Policy):
     queues: tuple[Queue, ...] = field(default=(), converter=AsTuple[Queue])
     """The queues, including all that jobs name. Empty: the queues that jobs name, with weight 1.
     Jobs that name no queue belong to `default`."""
+    budgets: tuple[Budget, ...] = field(default=(), converter=ByUid[Budget])
+    """How many of some tasks may be down, by labels of the tasks of ``info``."""
     is_scheduler: bool = field(default=True, init=False, repr=False)
 
     def begin(self, workload: Workload, /) -> Decides:
@@ -103,6 +107,7 @@ class Scheduled(Policy):
             for number, queue in enumerate(self.queues)
             if not is_of(queue, Queue)
         ]
+        faults += self._faults_of_budgets()
         if not faults:
             faults += self._faults_of_queues(workload, settings)
         yield from faults
@@ -116,6 +121,13 @@ class Scheduled(Policy):
         for where in closing if "predicates" not in plugins else ():
             message = "without it this has no effect"
             yield Fault(where, f"expected the plugin predicates in the configuration; {message}")
+
+    def _faults_of_budgets(self) -> Iterator[Fault]:
+        """Yield what is wrong with the budgets."""
+        try:
+            Snapshot(budgets=self.budgets)
+        except SnapshotError as error:
+            yield from error.faults
 
     def _faults_of_queues(self, workload: Workload, settings: Settings) -> Iterator[Fault]:
         """Yield what is wrong with the queues, at first and as incidents set them."""
@@ -166,6 +178,15 @@ def _half_life(config: SchedulerConfig) -> float | None:
     return None
 
 
+def _weighs_lost_work(config: SchedulerConfig) -> bool:
+    """Return whether the plugin protection counts the work that evicted tasks lose."""
+    return any(
+        option.name == "protection" and option.arguments.get("cost") == "lost-work"
+        for tier in config.tiers
+        for option in tier.plugins
+    )
+
+
 _Bound = dict[str, tuple[str, tuple[DevicePick, ...]]]
 """The node and the devices of each task that is bound, by UID."""
 
@@ -184,6 +205,7 @@ class _OnCluster:
     def __init__(self, policy: Scheduled, workload: Workload) -> None:
         self._policy = policy
         self._half_life = _half_life(policy.config)
+        self._tells_checkpoints = _weighs_lost_work(policy.config)
         queues = policy.queues or _usual_queues(workload)
         machine = workload.machine
         assert machine is not None
@@ -192,6 +214,7 @@ class _OnCluster:
             queues=[self._tracking_usage(queue) for queue in queues],
             devices=machine.devices,
             counter_sets=machine.counter_sets,
+            budgets=policy.budgets,
         )
         self._live = Scheduler(policy.config, policy.registry).attach(self._cluster)
         self._nodes: dict[str, NodeInfo] = {}
@@ -245,6 +268,20 @@ class _OnCluster:
                     pass
         if any(cause.kind == "up" for cause in view.causes):
             self._group_nodes(view)
+        self._apply()
+        if self._tells_checkpoints:
+            self._tell_checkpoints(view)
+
+    def _tell_checkpoints(self, view: View) -> None:
+        """Tell until when the work of running jobs is safe. O(tasks that run)."""
+        tasks = self._cluster.content.tasks
+        for job, bound in self._on.items():
+            safe = view.safe_until(job)
+            self._events += [
+                TaskChanged(evolve(tasks[uid], checkpoint_time=safe))
+                for uid in bound
+                if tasks[uid].checkpoint_time != safe
+            ]
         self._apply()
 
     def _apply(self) -> None:

@@ -394,6 +394,16 @@ class SimulationState:
             attained=job.attained + (self.now - job.interval_since),
         )
 
+    def safe_until(self, job: Job) -> float | None:
+        """Return until when a job has done what it would keep if it were stopped now, if any."""
+        if job.holding is None or not job.began or not job.rate:
+            return None
+        job.advance(exact(self.now))
+        saved = job.saved()
+        if not saved:
+            return None
+        return min(self.now, at_or_after(exact(self.now) - (job.done - saved) / Fraction(job.rate)))
+
     def duration(self, job: Job) -> float:
         """Return for how long a job would run from its next start on, as far as known."""
         if job.estimate == inf:
@@ -447,6 +457,7 @@ class SimulationState:
                     status=TaskStatus.PENDING,
                     node_name=None,
                     start_time=None,
+                    checkpoint_time=None,
                     devices=None,
                     tolerations=(*task.tolerations, *tolerations),
                 )
@@ -465,6 +476,7 @@ class SimulationState:
                 base,
                 name=self.name_of(index),
                 creation_time=job.arrived,
+                last_evicted=None,
                 estimate=columns.requested[index],
                 deadline=columns.deadlines[index] if base.deadline is None else base.deadline,
                 tasks=tasks,

@@ -455,6 +455,14 @@ class View:
         """Return a job as the scheduler sees it, with the simulator's names and UIDs."""
         return self._state.info_of(self._state.job_of(job))
 
+    def safe_until(self, job: AnyJob) -> float | None:
+        """Return until when a job has done what it would keep if it were stopped now.
+
+        In seconds on the clock of the workload, at the rate at which it works now. None: it would
+        keep nothing, or does not work.
+        """
+        return self._state.safe_until(self._state.job_of(job))
+
     def is_enough(self, job: AnyJob, uids: Collection[str]) -> bool:
         """Return whether these tasks are all that a job needs to run, by their UIDs."""
         return self._state.is_enough(self._state.job_of(job), uids)
