@@ -44,6 +44,7 @@ CHANGES = {
     "uncordon": "NODE|LABEL=VALUE",
     "queue": "NAME FIELD=VALUE...",
     "job": "NAME FIELD=VALUE...",
+    "budget": "NAME FIELD=VALUE...",
     "release": "JOB",
     "submit": "FILE",
     "config": "CONFIG",
@@ -52,8 +53,11 @@ CHANGES = {
 """The changes by their first word, with what follows it; the methods of `ReadChanges` make them."""
 QUEUE_FIELDS = "limit.RESOURCE, deserved.RESOURCE, guarantee.RESOURCE, weight, priority, state"
 JOB_FIELDS = "priority, min, queue, required, preferred"
+BUDGET_FIELDS = "max_unavailable, min_available, hard"
 _JOB_FIELDS = tuple(JOB_FIELDS.split(", "))
 _AMOUNTS = ("limit", "deserved", "guarantee")
+_AVAILABLE = ("max_unavailable", "min_available")
+_YES_OR_NO = ("true", "false")
 _NONE = "none"
 _MOST_NODES = 10_000
 _MOST_DIGITS = 15
@@ -350,6 +354,37 @@ class ReadChanges:
                 )
         yield live.QueueChanged(queue)
 
+    # Budgets
+
+    def _budget(self, name: str, fields: Sequence[str]) -> Iterator[Change]:
+        budgets = self.snapshot.budgets
+        found = [budget for budget in budgets if name in (budget.uid, budget.name)]
+        if len(found) > 1:
+            uids = " or ".join(budget.uid for budget in found)
+            raise UsageError(f"budget {name}: there are several; give {uids}")
+        if not found:
+            raise unknown("budget", name, [each for b in budgets for each in (b.name, b.uid)])
+        changed = found[0]
+        for field in fields:
+            key, _, value = field.partition("=")
+            what = f"budget {name} {key}"
+            if key in _AVAILABLE:
+                number = _whole(what, value)
+                if number is None or number < 0:
+                    raise UsageError(f"{what}: expected 0 or more, got {value}")
+                # A budget says one of them.
+                changed = replaced(changed, **{**dict.fromkeys(_AVAILABLE), key: number})
+            elif key == "hard" and value in _YES_OR_NO:
+                changed = replaced(changed, hard=value == _YES_OR_NO[0])
+            elif key == "hard":
+                raise UsageError(f"{what}: expected {' or '.join(_YES_OR_NO)}, got {value!r}")
+            else:
+                hint = did_you_mean(key, (*_AVAILABLE, "hard"))
+                raise UsageError(
+                    f"budget {name}: no field is called {key}{hint}; fields: {BUDGET_FIELDS}"
+                )
+        yield live.BudgetsChanged([changed if b is found[0] else b for b in budgets])
+
     # The scheduler
 
     def _config(self, name: str) -> Iterator[Change]:
@@ -382,6 +417,8 @@ def _differences(before: Snapshot, after: Snapshot, there: Container[str]) -> It
             yield live.QueueAdded(queue)
         elif queue != queues[queue.name]:
             yield live.QueueChanged(queue)
+    if after.budgets != before.budgets:
+        yield live.BudgetsChanged(after.budgets)
     if after.topologies != before.topologies:
         yield live.TopologiesChanged(after.topologies)
     devices = live.DevicesChanged(

@@ -118,6 +118,7 @@ Changes, applied in order:
   queue NAME FIELD=VALUE... such as limit.gpu=80 (none: no limit), weight=2,
                             deserved.cpu=64, guarantee.memory=1Ti, state=closed
   job NAME FIELD=VALUE...   such as priority=9, min=2, queue=NAME, required=rack
+  budget NAME FIELD=VALUE... such as max_unavailable=2, min_available=1, hard=false
   release JOB               what holds it is gone, and its queue is open
   submit FILE               its manifests (Job, JobSet, LeaderWorkerSet, PodGroup,
                             RayCluster, ...): what `why` would say of them

@@ -3,17 +3,20 @@
 import json
 
 import pytest
+from attrs import evolve
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.support.program import run
 from tests.support.shown_dumps import DUMPS as SHOWN
 
 from batchsched import (
+    Budget,
     Dependency,
     Hold,
     HoldKind,
     JobEvent,
     JobInfo,
+    LabelSelector,
     NodeInfo,
     Queue,
     QueueStatus,
@@ -189,6 +192,63 @@ def test_amounts_of_queues_change_one_by_one():
     assert "deserved 2 GPUs instead of all that its parent has" in ended.out
 
 
+WEB = LabelSelector(match_labels={"app": "web"})
+
+
+def guarded(*budgets):
+    """A job of higher priority waits for the only node, where a task of a budget runs."""
+    low = evolve(job("low", "vision", 1, 4, on="gpu-1"), min_available=1)
+    low = evolve(low, tasks=[evolve(task, labels={"app": "web"}) for task in low.tasks])
+    high = job("high", "vision", 1, 4, priority=9)
+    queues = [Queue(name="vision")]
+    return Snapshot(nodes=[node("gpu-1", "a")], queues=queues, jobs=[low, high], budgets=budgets)
+
+
+def with_budget(*changes, budgets, tmp_path):
+    gang = {"name": "gang", "arguments": {"atMinimum": "whole-job"}}
+    plugins = ["priority", gang, "protection", "predicates"]
+    path = tmp_path / "evicting.json"
+    path.write_text(json.dumps({"actions": "allocate, preempt", "tiers": [{"plugins": plugins}]}))
+    given = json.dumps(guarded(*budgets).to_dict()).encode()
+    return run("what-if", *changes, "-c", str(path), "--width", "150", given=given)
+
+
+@pytest.mark.parametrize(
+    ("fields", "what"),
+    [
+        ("max_unavailable=1", "max_unavailable 1 instead of 0"),
+        ("min_available=0", "min_available 0 instead of none, max_unavailable none instead of 0"),
+        ("hard=false", "hard no instead of yes"),
+    ],
+)
+def test_a_budget_that_allows_more_lets_a_task_go(fields, what, tmp_path):
+    budget = Budget(name="web", namespace="team", selector=WEB, max_unavailable=0)
+    ended = with_budget("budget", "web", fields, budgets=[budget], tmp_path=tmp_path)
+    assert ended.status == 1
+    assert told(ended) == [f"budget team/web: {what}"]
+    assert "low-0" in ended.out
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ("web max_unavailable=-1", "budget web max_unavailable: expected 0 or more, got -1"),
+        ("web hard=perhaps", "budget web hard: expected true or false, got 'perhaps'"),
+        ("web hart=true", "budget web: no field is called hart; did you mean hard?"),
+        ("wep hard=true", "no budget is called wep; did you mean web?"),
+        ("two hard=true", "budget two: there are several; give a/two or b/two"),
+    ],
+)
+def test_what_is_wrong_with_a_budget_is_told(changes, said, tmp_path):
+    budgets = [Budget(name="web", namespace="team", selector=WEB, max_unavailable=0)]
+    budgets += [
+        Budget(name="two", namespace=space, selector=WEB, max_unavailable=0) for space in "ab"
+    ]
+    ended = with_budget("budget", *changes.split(), budgets=budgets, tmp_path=tmp_path)
+    assert ended.status == 2
+    assert said in ended.err
+
+
 def test_a_limit_keeps_a_job_waiting():
     assert asked("end", "train", "queue", "research", "limit.gpu=4").out.startswith("2 tasks of 1")
     ended = asked("queue", "research", "limit.gpu=4", "end", "train", options=["--json"])
@@ -275,6 +335,7 @@ def test_a_job_is_released_from_closed_queues_above_it():
         ("job bert prio=1", "job bert: no field is called prio; did you mean priority?"),
         ("job bert queue=none", "no queue is called none"),
         ("release nobody", "no job is called nobody"),
+        ("budget web max_unavailable=1", "no budget is called web"),
         ("cordn gpu-1", "no change is called cordn; did you mean cordon, uncordon?"),
         ("config defalt", "no file, and no preset, is called defalt; did you mean default?"),
         ("cycle cycel", "no change is called cycel; did you mean cycle?"),

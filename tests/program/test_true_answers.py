@@ -690,7 +690,9 @@ def test_a_more_important_group_of_kai_evicts_whatever_its_queue_deserves():
     young = [kai_queue_with(1, preemptMinRuntime="1h"), other, *theirs, *high]
     young += [*kai_gang("low", 1, "n1", priorityClassName="train"), dumps.node("n1", "8", 4)]
     ended = why("high", given=young)
-    assert "of a job younger than the minimum runtime of its queue: 1" in ended.out
+    said = "preempt searched 1 node with 1 candidate: "
+    said += "minimum-runtime (preemptMinRuntime 3600 s of queue q): 1, until 2026-11-20T10:30:00Z"
+    assert said in ended.out
     assert "promised" not in ended.out
 
 

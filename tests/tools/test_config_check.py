@@ -15,9 +15,11 @@ from tests.support.clusters import job, node
 
 from batchsched import (
     ActionOption,
+    Budget,
     ConfigError,
     CycleResult,
     JobInfo,
+    LabelSelector,
     NodeInfo,
     PluginOption,
     Queue,
@@ -65,6 +67,14 @@ def config(actions: object, *tiers: list[object]) -> SchedulerConfig:
 
 
 ALL = ["priority", "gang", "conformance", "drf", "predicates", "proportion", "nodeorder"]
+
+
+WHOLE = {"name": "gang", "arguments": {"atMinimum": "whole-job"}}
+
+
+def limited(most: int) -> dict[str, object]:
+    limit = {"name": "few", "scope": "cluster", "most": most, "window": 60}
+    return {"name": "protection", "arguments": {"limits": [limit]}}
 
 
 def assert_shown(finding: Finding, checked: SchedulerConfig) -> None:
@@ -214,6 +224,29 @@ def test_what_is_advised_is_not_found_again(config: SchedulerConfig) -> None:
             ),
             "ShadowedOrder",
             "tiers[1].plugins[1]",
+        ),
+        (
+            config("allocate, preempt", [WHOLE, limited(0), "predicates"]),
+            "LimitOfNone",
+            "tiers[0].plugins[1].arguments['limits'][0]",
+        ),
+        (
+            config("allocate", ["gang", limited(1), "predicates"]),
+            "ProtectsNobody",
+            "tiers[0].plugins[1].arguments['limits']",
+        ),
+        (
+            config(
+                "allocate, reclaim",
+                [
+                    "gang",
+                    {"name": "protection", "arguments": {"preemptMinRuntime": 60}},
+                    "predicates",
+                    "capacity",
+                ],
+            ),
+            "ProtectsNobody",
+            "tiers[0].plugins[1].arguments['preemptMinRuntime']",
         ),
     ],
 )
@@ -703,3 +736,44 @@ def test_past_use_stands_before_proportion_and_anywhere_beside_capacity() -> Non
     assert finding.instead == config("allocate", ["gang", "predicates", "usage", "proportion"])
     for plugins in (("usage", "proportion"), ("capacity", "usage"), ("usage", "capacity")):
         assert "PastUseAfterShares" not in codes("predicates", *plugins)
+
+
+@pytest.mark.parametrize(
+    ("budget", "is_found"),
+    [
+        ({"max_unavailable": 0}, True),
+        ({"min_available": 2}, True),
+        ({"min_available": 1}, False),
+        ({"max_unavailable": 1}, False),
+        ({"max_unavailable": 0, "hard": False}, False),
+        ({"max_unavailable": 0, "namespace": "other"}, False),
+    ],
+)
+def test_a_budget_that_never_lets_a_task_go_is_found(
+    budget: dict[str, Any], is_found: bool
+) -> None:
+    running = [
+        TaskInfo(
+            uid=f"t{number}",
+            name=f"t{number}",
+            status=TaskStatus.RUNNING,
+            node_name="n1",
+            resreq=Resource(milli_cpu=1000),
+        )
+        for number in range(2)
+    ]
+    kept = Budget(name="b", selector=LabelSelector(), **budget)
+    snapshot = Snapshot(
+        nodes=[NodeInfo(name="n1", allocatable=Resource(milli_cpu=2000))],
+        queues=[Queue(name="q")],
+        jobs=[JobInfo(name="j", queue="q", tasks=running)],
+        budgets=[kept],
+    )
+    checked = config("allocate, preempt", ["priority", WHOLE, "protection", "predicates"])
+    found = [f for f in check_config(checked, snapshot) if f.code == "BudgetNeverAllows"]
+    assert [finding.place for finding in found] == ["budgets[0]"] * is_found
+    for finding in found:
+        assert_shown(finding, checked)
+        assert "keeps 2 of 2" in finding.consequence
+    without = config("allocate", ["priority", WHOLE, "protection", "predicates"])
+    assert "BudgetNeverAllows" not in {f.code for f in check_config(without, snapshot)}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 from attrs import evolve, field, frozen
 
@@ -163,8 +163,17 @@ class Refusal:
     `now`; None: no time ends it."""
 
     def __str__(self) -> str:
+        return self.told(_number)
+
+    def told(self, time: Callable[[float], str], /, *, rule: str = "") -> str:
+        """Return the refusal as text, with times as a function tells them; `rule`: in its words."""
         many = f": {self.count}" if self.count else ""
-        return f"{self.rule}{many}" + ("" if self.until is None else f", until {self.until:g}")
+        until = "" if self.until is None else f", until {time(self.until)}"
+        return f"{rule or self.rule}{many}{until}"
+
+
+def _number(seconds: float) -> str:
+    return f"{seconds:.15g}"
 
 
 @frozen(kw_only=True)
@@ -216,9 +225,22 @@ covered by its queue's share: 7, would still be 2 GPUs short on n3
     @property
     def text(self) -> str:
         """The report in one line."""
+        return self.told(_number)
+
+    def told(self, time: Callable[[float], str], /) -> str:
+        """Return the report in one line, with times as a function tells them."""
         if self.refusals and not self.refusals[0].count:
-            return f"{self.action} may evict nobody for it: {self.refusals[0]}"
-        parts = [f"{why}: {count}" for why, count in by_frequency(self.out)]
+            return f"{self.action} may evict nobody for it: {self.refusals[0].told(time)}"
+        ending = [refusal for refusal in self.refusals if refusal.until is not None]
+        parts: list[str] = []
+        for why, count in by_frequency(self.out):
+            rules = why, why.partition(" (")[0]
+            found = next((each for each in ending if each.rule in rules), None)
+            part = f"{why}: {count}"
+            if found is not None:
+                ending.remove(found)
+                part = found.told(time, rule=why) if found.count == count else part
+            parts.append(part)
         if self.best_node:
             short = amounts_text(self.shortfall.dimensions())
             parts.append(f"would still be {short} short on {self.best_node}")

@@ -125,7 +125,7 @@ class Scheduled(Policy):
     def _faults_of_budgets(self) -> Iterator[Fault]:
         """Yield what is wrong with the budgets."""
         try:
-            Snapshot(budgets=self.budgets)
+            Cluster(budgets=self.budgets)
         except SnapshotError as error:
             yield from error.faults
 

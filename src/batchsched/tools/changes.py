@@ -14,7 +14,7 @@ from batchsched.config.scheduler_config import SchedulerConfig
 from batchsched.errors import ArgumentError, Fault
 from batchsched.kubernetes.kueue import UNREADY
 from batchsched.kubernetes.objects import time_text as date_text
-from batchsched.model.cluster import Hold, JobInfo, NodeInfo, Queue, TaskInfo
+from batchsched.model.cluster import Budget, Hold, JobInfo, NodeInfo, Queue, TaskInfo
 from batchsched.model.resources import Resource, ResourceLimit
 from batchsched.model.snapshot import Snapshot
 from batchsched.model.texts import amount_text, counted
@@ -246,6 +246,7 @@ class _Telling:
         self._nodes = {node.name: node for node in snapshot.nodes}
         self._old_nodes = tuple(self._nodes)
         self._queues = {queue.name: queue for queue in snapshot.queues}
+        self._budgets = {budget.uid: budget for budget in snapshot.budgets}
         self._jobs = {job.uid: job for job in snapshot.jobs}
         self._tasks = {task.uid: (task, "") for task in snapshot.other_tasks}
         self._running: Counter[str] = Counter()
@@ -282,6 +283,8 @@ class _Telling:
                 return _Told(
                     self._of_queue(change.queue, is_new=isinstance(change, live.QueueAdded))
                 )
+            case live.BudgetsChanged():
+                return _Told(self._of_budgets(change.budgets))
             case live.OtherTaskArrived() if change.task.is_on_each_node:
                 return _Told("")  # goes without saying
             case live.OtherTaskArrived():
@@ -331,6 +334,16 @@ class _Telling:
                 return _Told(text, _Kind(f"end {{n}} tasks{of_job}", "", whole, f"end job {job}"))
             case _:
                 return _Told(text)
+
+    def _of_budgets(self, budgets: Sequence[Budget]) -> str:
+        before, self._budgets = self._budgets, {budget.uid: budget for budget in budgets}
+        parts = [f"remove budget {uid}" for uid in before if uid not in self._budgets]
+        for uid, budget in self._budgets.items():
+            if uid not in before:
+                parts.append(f"budget {uid}")
+            elif before[uid] != budget:
+                parts.append(f"budget {uid}: {_differences(before[uid], budget, _BUDGET_FIELDS)}")
+        return "; ".join(parts) or "the same budgets"
 
     def _of_node(self, node: NodeInfo, *, is_new: bool) -> _Told:
         before = self._nodes.get(node.name)
@@ -487,6 +500,12 @@ _JOB_FIELDS: Mapping[str, _Field] = {
     "claim_delay": ("delay of claims", _plain),
     "evict_whole": ("evicted as a whole", _yes),
     "quota_reserved": ("has reserved quota", _yes),
+}
+_BUDGET_FIELDS: Mapping[str, _Field] = {
+    "min_available": ("min_available", _plain),
+    "max_unavailable": ("max_unavailable", _plain),
+    "hard": ("hard", _yes),
+    "selector": ("selector", None),
 }
 _UNCHANGED = "unchanged"
 

@@ -14,7 +14,7 @@ from typing import cast
 from attrs import evolve, frozen
 
 from batchsched.config.options import PluginOption
-from batchsched.config.registry import Registry
+from batchsched.config.registry import Registry, default_registry
 from batchsched.config.scheduler_config import SchedulerConfig
 from batchsched.errors import ArgumentError, BatchschedError, ConfigError
 from batchsched.model.notice import Notice, NoticeCode
@@ -65,6 +65,7 @@ class Finding:
         return as_dict(self)
 
 
+_OUR_ACTIONS = frozenset(default_registry().action_names)
 _CYCLES = 8
 _SETTLED = 4
 
@@ -132,6 +133,7 @@ def _decider(scheduler: Scheduler) -> Decide:
 
 def _findings(of: Parts, registry: Registry | None) -> Iterator[Finding]:
     yield from _what_was_left_out(of)
+    yield from _what_protects_nobody(of)
     decide = _decider(of.scheduler)
     suspects = [(rule, suspect) for rule in RULES for suspect in rule.find(of)]
     for rule, suspect in suspects:
@@ -157,7 +159,8 @@ def _shown(
             return evicts_for_ever(of.scheduler, snapshot)
         return decisions(decide(snapshot)) != decisions(other(suspect.mended(snapshot)))
 
-    clusters = small_queue_trees().get(suspect.shown_by or rule.code) or small_clusters()
+    usual = small_queue_trees().get(suspect.shown_by or rule.code) or small_clusters()
+    clusters = tuple(map(suspect.made, usual))
     snapshot = next(filter(shows, clusters), None)
     yours, on_yours = of.snapshot, None
     if yours is not None and (snapshot is not None or rule.shows == "evicts for ever"):
@@ -261,6 +264,42 @@ def _what_was_left_out(of: Parts) -> Iterator[Finding]:
                 snapshot=_where_it_starts_a_task(of.scheduler),
                 instead=evolve(of.config, notices=()),
             )
+
+
+_ASKED_BY: Mapping[str, frozenset[str]] = {
+    **dict.fromkeys(("preemptMinRuntime",), frozenset({"preempt", "consolidate"})),
+    **dict.fromkeys(("reclaimMinRuntime",), frozenset({"reclaim"})),
+    **dict.fromkeys(
+        ("limits", "claimDelay", "cost", "costOf", "restart"),
+        frozenset({"preempt", "reclaim", "consolidate"}),
+    ),
+}
+"""By argument of plugin protection, the actions whose evictions it is about."""
+
+
+def _what_protects_nobody(of: Parts) -> Iterator[Finding]:
+    """Yield a finding for each argument of protection about evictions that no action makes."""
+    place, plugin = of.plugins.get("protection", ("", PluginOption(name="")))
+    for name in plugin.arguments:
+        asked_by = _ASKED_BY.get(name)
+        if asked_by is None or asked_by & of.actions.keys() or not _are_ours(of):
+            continue
+        actions = " or ".join(sorted(asked_by & _OUR_ACTIONS))
+        yield Finding(
+            code="ProtectsNobody",
+            place=f"{place}.arguments[{name!r}]",
+            consequence=f"argument {name!r} of plugin 'protection' protects nobody: it is about "
+            f"evictions by {actions}, and no such action is configured",
+            advice="leave it out",
+            shows="has no effect",
+            snapshot=_where_it_starts_a_task(of.scheduler),
+            instead=of.with_argument("protection", name, None),
+        )
+
+
+def _are_ours(of: Parts) -> bool:
+    """Return whether no action is one of the caller's own, which may evict as others do."""
+    return all(name in _OUR_ACTIONS for name in of.actions)
 
 
 def _where_it_starts_a_task(scheduler: Scheduler) -> Snapshot:

@@ -6,7 +6,7 @@ it finds the places where it may be.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from typing import Literal
 
@@ -14,12 +14,13 @@ from attrs import evolve, field, frozen
 
 from batchsched.config.options import ActionOption, PluginOption, Tier
 from batchsched.config.scheduler_config import SchedulerConfig
-from batchsched.model.cluster import Queue
+from batchsched.model.cluster import Budget, Queue
+from batchsched.model.constraints import LabelSelector
 from batchsched.model.resources import Amount, Resource, ResourceLimit
 from batchsched.model.rules import out_of_service
 from batchsched.model.snapshot import Snapshot
 from batchsched.model.texts import counted_amount, shown_amount
-from batchsched.plugin.arguments import ArgumentValue, as_boolean
+from batchsched.plugin.arguments import Arguments, ArgumentValue, as_boolean
 from batchsched.plugin.queues import QueueTree
 from batchsched.scheduler import Scheduler
 from batchsched.tools.amounts import least_request, raised_limit, with_dimension
@@ -110,6 +111,8 @@ class Suspected:
     """Returns a cluster without the problem."""
     remedies: Iterable[tuple[str, SchedulerConfig]] = ()
     """What may help where nothing is sure to, the smallest change first, and what there is then."""
+    made: Callable[[Snapshot], Snapshot] = _as_it_is
+    """Returns a small cluster with what the problem is about."""
     shown_by: str = ""
     """The name of the small clusters that show it; empty: that of the rule, or any."""
 
@@ -406,6 +409,52 @@ def _preempts_covered(of: Parts) -> Iterator[Suspected]:
     if plugin.arguments.get("preemption") == "priority" and "preempt" in of.actions:
         instead = of.with_argument("capacity", "preemption", None)
         yield Suspected(f"{place}.arguments", instead)
+
+
+@_rule(
+    "LimitOfNone",
+    "limit {name!r} of plugin 'protection' allows no eviction at all",
+    "let `most` be 1 or more; or leave the limit out, or the actions that evict",
+)
+def _limits_of_none(of: Parts) -> Iterator[Suspected]:
+    place, plugin = of.plugins.get("protection", ("", PluginOption(name="")))
+    given = plugin.arguments.get("limits", ())
+    limits = () if isinstance(given, str) or not isinstance(given, Sequence) else given
+    for position, row in enumerate(Arguments(plugin.arguments).rows("limits")):
+        if row.integer("most", default=1, minimum=0) == 0:
+            others = [*limits[:position], *limits[position + 1 :]]
+            instead = of.with_argument("protection", "limits", others or None)
+            where = f"{place}.arguments['limits'][{position}]"
+            yield Suspected(where, instead, {"name": row.text("name", default="")})
+
+
+@_rule(
+    "BudgetNeverAllows",
+    "budget {name!r} is hard and never lets a task of it go: it keeps {kept} of {count}",
+    "let one task of it be down, or let it not be hard",
+)
+def _budgets_that_never_allow(of: Parts) -> Iterator[Suspected]:
+    if of.snapshot is None or "protection" not in of.plugins:
+        return
+    tasks = [task for job in of.snapshot.jobs for task in job.tasks]
+    tasks += of.snapshot.other_tasks
+    for position, budget in enumerate(of.snapshot.budgets):
+        count = sum(budget.counts(task) and not task.status.ended for task in tasks)
+        most = budget.max_unavailable
+        kept = count - (most or 0) if budget.min_available is None else budget.min_available
+        if budget.hard and count and kept >= count:
+            words = {"name": budget.uid, "kept": kept, "count": count}
+            where = f"budgets[{position}]"
+            yield Suspected(where, None, words, _without_budgets, made=_all_kept)
+
+
+def _without_budgets(snapshot: Snapshot) -> Snapshot:
+    return evolve(snapshot, budgets=())
+
+
+def _all_kept(snapshot: Snapshot) -> Snapshot:
+    budget = Budget(name="all", selector=LabelSelector(), max_unavailable=0)
+    return evolve(snapshot, budgets=[budget])
 
 
 @_rule(

@@ -313,7 +313,7 @@ class Explanation(Report):
         if self.of_task:
             yield f"task {self.task_name} waits ({self.reason.why.value}): {self.reason}"
         else:
-            yield from (report.text for report in self.reason.evictions)
+            yield from (report.told(time_text) for report in self.reason.evictions)
 
     def _said(self) -> Iterator[str]:
         """Yield what controllers say of why it waits, the newest first, each once."""

@@ -56,10 +56,8 @@ from batchsched.state.records import JobState, QueueState, TaskState
 from batchsched.state.vectors import Vector, total_of
 
 _NOTHING = Resource()
-_TEXTS = {
-    NOT_PREEMPTIBLE: "not preemptible",
-    MINIMUM_RUNTIME: "of a job younger than the minimum runtime of its queue",
-}
+_OF_JOBS = (NOT_PREEMPTIBLE, MINIMUM_RUNTIME)
+"""The rules about the core of a job: its surplus may go."""
 _AS_A_WHOLE = "evicted as a whole only, for jobs of higher priority"
 
 
@@ -240,7 +238,7 @@ class _Protection:
             verdict = Verdict.NO_SAY
             if job is not None:
                 refused = self._refused(candidate, claimant, reclaims=reclaims)
-                if refused is not None and refused.rule in _TEXTS:
+                if refused is not None and refused.rule in _OF_JOBS:
                     verdict = self._of_job(candidate, refused, spared)
                 elif refused is not None:
                     verdict = Verdict.NOT_NOW
@@ -332,7 +330,16 @@ class _Protection:
     def verdict_reasons(
         self, claimant: TaskState, candidates: Sequence[TaskState], _verdict: Verdict, /
     ) -> Sequence[str]:
-        return [_TEXTS.get(rule, rule) for rule in self.refused_by(claimant, candidates)]
+        mine = None if claimant.job is None else claimant.job.queue
+        rules = zip(candidates, self.refused_by(claimant, candidates), strict=True)
+        return [
+            self._runtimes.text(each.job, claimant, reclaims=each.job.queue is not mine)
+            if rule == MINIMUM_RUNTIME and each.job is not None
+            else "not preemptible"
+            if rule == NOT_PREEMPTIBLE
+            else rule
+            for each, rule in rules
+        ]
 
     def hints(self) -> EvictionHints:
         return EvictionHints(claimant_key=self.claimant_key)

@@ -80,11 +80,24 @@ class MinimumRuntimes:
         Against reclaiming, the queue below the one that both are in says, or else the nearest one
         above it that does.
         """
+        return self._said(job, claimant, reclaims=reclaims)[0]
+
+    def text(self, job: JobState, claimant: TaskState, *, reclaims: bool) -> str:
+        """Return the rule with who says for how long: an argument, or a queue."""
+        least, queue = self._said(job, claimant, reclaims=reclaims)
+        name = "reclaimMinRuntime" if reclaims else "preemptMinRuntime"
+        of_queue = "" if queue is None else f" of queue {queue}"
+        return f"{MINIMUM_RUNTIME} ({name} {least:g} s{of_queue})"
+
+    def _said(
+        self, job: JobState, claimant: TaskState, *, reclaims: bool
+    ) -> tuple[float, str | None]:
+        """Return the seconds, and the name of the queue that says so; None: the argument does."""
         for queue in self._asked(job, claimant if reclaims else None):
             least = queue.reclaim_min_runtime if reclaims else queue.preempt_min_runtime
             if least is not None:
-                return least
-        return self.reclaim if reclaims else self.preempt
+                return least, queue.name
+        return (self.reclaim if reclaims else self.preempt), None
 
     def _asked(self, job: JobState, claimant: TaskState | None) -> Iterator[Queue]:
         if job.queue is None:
