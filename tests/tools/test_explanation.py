@@ -349,6 +349,16 @@ def test_a_job_of_an_unknown_queue_is_explained_too() -> None:
     assert "queue nowhere does not exist" in str(explanation)
 
 
+@pytest.mark.parametrize("queue", ["unknown", "inner"])
+def test_a_job_whose_queue_takes_none_is_explained_too(queue: str) -> None:
+    """Also where some of its tasks are enough, so that a limit may leave others."""
+    job = evolve(waiting("j", queue=queue, count=3), min_available=1)
+    queues = [Queue(name="inner"), Queue(name="leaf", parent="inner")]
+    snapshot = Snapshot(nodes=[NodeInfo(name="n1")], queues=queues, jobs=[job])
+    found = explained(snapshot, "default/j", with_capacity())
+    assert found.standing.state is JobStatus.NO_QUEUE
+
+
 def test_a_job_that_starts_needs_nothing() -> None:
     snapshot = Snapshot(
         nodes=[NodeInfo(name="n1", allocatable=CPU)],

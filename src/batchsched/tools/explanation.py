@@ -812,10 +812,11 @@ def _standing_of_queue(
         left: the tasks that it has left to place.
 
     """
-    name, need = state.info.queue, need_of(session, state, left)
+    name = state.info.queue
     queues, outcomes = session.ledger.queues, session.plugins.queue_outcomes()
     if name not in queues:
         return QueueStanding(name=name, is_known=False)
+    need = None if state.queue is None else need_of(session, state, left)
     above: list[QueueStanding] = []
     parent = outcomes[name].parent if name in outcomes else None
     while parent is not None and parent in outcomes:
