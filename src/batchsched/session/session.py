@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from itertools import chain
 from operator import attrgetter
 from types import TracebackType
 from typing import Concatenate, ParamSpec, Self
@@ -118,6 +117,9 @@ class Session:
         self.bound_on: set[int] = set()
         """The slots of the nodes of these, and of those that were taken back."""
         self.evictions: list[Eviction] = []
+        self._pairs = dict[tuple[str, str], tuple[JobState, JobState]]()
+        """The jobs of the first of them, by UID: of the victim, and of the claimant."""
+        self._paired = 0
         self.taken_back: list[TakenBack] = []
         self.gave_way: dict[str, str] = {}
         """The tasks for which promises and allocations were given up, by UID of who had them."""
@@ -257,15 +259,17 @@ class Session:
     def evicted_now(self) -> Sequence[tuple[JobState, JobState]]:
         """Return the jobs that lose running tasks in this cycle, and for whose job each, once.
 
-        Those of the open statement too. O(evictions), and O(1) as long as there are no more.
+        Those of the open statement too. O(pairs).
         """
         claims = () if self.open_statement is None else self.open_statement.evicted_for()
-        tasks, pairs = self.ledger.tasks, dict[tuple[str, str], tuple[JobState, JobState]]()
-        decided = ((tasks[e.task_uid], tasks[e.for_task_uid]) for e in self.evictions)
-        for victim, claimant in chain(decided, claims):
-            if victim.job is not None and claimant.job is not None:
-                pairs[victim.job.uid, claimant.job.uid] = victim.job, claimant.job
-        return [*pairs.values()]
+        tasks, pairs = self.ledger.tasks, self._pairs
+        for each in self.evictions[self._paired :]:
+            _note_pair(pairs, tasks[each.task_uid], tasks[each.for_task_uid])
+        self._paired = len(self.evictions)
+        further = dict[tuple[str, str], tuple[JobState, JobState]]()
+        for victim, claimant in claims:
+            _note_pair(further, victim, claimant)
+        return [*pairs.values(), *(pair for key, pair in further.items() if key not in pairs)]
 
     def live_jobs(self, jobs: Iterable[JobState], /) -> PlainOrder[JobState]:
         """Return `jobs` waiting for their turn, in live job order."""
@@ -851,3 +855,10 @@ def _expect(task: TaskState, *statuses: TaskStatus) -> None:
         raise StatementError(f"expected a task that nothing holds, got {task!r}")
     if task.job is None or not task.job.in_session:
         raise StatementError(f"expected a task of a job in this session, got {task!r}")
+
+
+def _note_pair(
+    pairs: dict[tuple[str, str], tuple[JobState, JobState]], victim: TaskState, claimant: TaskState
+) -> None:
+    if victim.job is not None and claimant.job is not None:
+        pairs[victim.job.uid, claimant.job.uid] = victim.job, claimant.job

@@ -14,6 +14,7 @@ Both are asked about a set of tasks that would leave together; a task alone is t
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
 from itertools import chain
 
@@ -164,6 +165,12 @@ class CountedEvictions:
         init=False, factory=dict[tuple[str, str], list[float]]
     )
     """By limit and key, the times of the entries of the ledger that count, in order."""
+    _pairs: list[Pair] = field(init=False, factory=list[Pair])
+    """The pairs of this cycle that are counted below."""
+    _present: Counter[tuple[str, str]] = field(init=False, factory=Counter[tuple[str, str]])
+    """By limit and key, how many of them count."""
+    _victims: dict[str, set[str]] = field(init=False, factory=dict[str, set[str]])
+    """The jobs that lose tasks for each job, by UID."""
     _below: dict[tuple[str, str], bool] = field(init=False, factory=dict[tuple[str, str], bool])
 
     def read(self, ledger: Iterable[PastEviction]) -> None:
@@ -178,7 +185,24 @@ class CountedEvictions:
     @property
     def state(self) -> Hashable:
         """What the answers depend on, besides the tasks and the claimant's job."""
-        return frozenset((victim.uid, claimant.uid) for victim, claimant in self._evicted())
+        self._count()
+        return frozenset((victim.uid, claimant.uid) for victim, claimant in self._pairs)
+
+    def _count(self) -> None:
+        """Count the pairs of this cycle, the new ones alone where the others are as they were."""
+        pairs = self._evicted()
+        known = len(self._pairs)
+        if len(pairs) < known or pairs[:known] != self._pairs:
+            known = 0
+            self._present.clear()
+            self._victims.clear()
+        for victim, claimant in pairs[known:]:
+            self._victims.setdefault(claimant.uid, set()).add(victim.uid)
+            for limit in self.limits:
+                key = self._key(limit, victim.uid, _queue_of(victim), _queue_of(claimant))
+                if key is not None:
+                    self._present[limit.name, key] += 1
+        self._pairs = [*pairs]
 
     def _key(self, limit: Limit, job: str, queue: str, for_queue: str) -> str | None:
         """Return what counts together with an eviction for a limit; None: it does not count."""
@@ -202,6 +226,7 @@ class CountedEvictions:
 
     def refuses_claims_of(self, claimant: JobState) -> Refused | None:
         """Return the limit that lets a job evict nobody any more, whoever it may be."""
+        self._count()
         asked = [each for each in self.limits if each.scope in ("cluster", "claimant-queue")]
         queue = _queue_of(claimant)
         for limit in asked:
@@ -215,7 +240,8 @@ class CountedEvictions:
 
     def refuses(self, claimant: JobState, victims: Collection[JobState]) -> Refused | None:
         """Return the limit that would be exceeded if tasks of some jobs left for a job."""
-        already = {victim.uid for victim, by in self._evicted() if by is claimant}
+        self._count()
+        already = self._victims.get(claimant.uid, ())
         new = [job for job in victims if job.uid not in already]
         if not new:
             return None
@@ -234,12 +260,8 @@ class CountedEvictions:
 
     def _counted(self, limit: Limit, key: str) -> Sequence[float]:
         """Return the times of what counts for a limit, the oldest first."""
-        now = [
-            self._now
-            for victim, by in self._evicted()
-            if self._key(limit, victim.uid, _queue_of(victim), _queue_of(by)) == key
-        ]
-        return [*self._past.get((limit.name, key), ()), *now]
+        place = limit.name, key
+        return [*self._past.get(place, ()), *[self._now] * self._present[place]]
 
     @staticmethod
     def _refused(limit: Limit, counted: Sequence[float], more: int) -> Refused:
