@@ -180,3 +180,18 @@ def test_a_segment_evicts_in_another_rack_where_those_of_the_first_may_not_go() 
     result = decided(world(racks(a=[ONE], b=[ONE]), peer, lo, hi), "allocate", "preempt")
     assert evicted(result) == ["lo-1"]
     assert places(result, "hi") == {"hi-1": "Pipelined b1"}
+
+
+def test_no_task_takes_the_place_of_another_of_its_job_away_from_its_segment() -> None:
+    """The segment of the first two would be in two racks, and what was promised not be kept."""
+    parts = job("g", ONE, f"{ONE}@a1", f"{ONE}@b1", minimum=1)
+    first, second, third = parts.tasks
+    in_order = [evolve(first, priority=2), evolve(second, priority=1), evolve(third, priority=2)]
+    wanted = evolve(parts, tasks=in_order, topology=SEGMENTS)
+    start = world(racks(a=[ONE], b=[ONE]), wanted)
+    living = Cycles(Scheduler(SchedulerConfig.from_mapping(mapping("preempt"))), start)
+    result = decided(start, "preempt")
+    if result.evictions:
+        living.cycle()
+        living.step()
+        assert living.cycle().binds

@@ -26,7 +26,7 @@ from batchsched.session.attempts import (
     retries_largest_first,
     tasks_needed,
 )
-from batchsched.session.candidates import sets_to_evict_in
+from batchsched.session.candidates import refusal_beside_its_job, sets_to_evict_in
 from batchsched.session.limits import may_claim
 from batchsched.session.outlook import promises_stand
 from batchsched.session.session import Session, Statement, TakenUnit
@@ -150,7 +150,10 @@ class PreemptAction:
         """Let a task take the place of one of its own job; return whether there was one."""
         with session.statement(within=within) as statement:
             found = self._evict_for(session, statement, task, EvictionScope.SAME_JOB, False)
-            if not found or not self.rules.allow(session, statement):
+            # A promise apart from the others of the job would not be kept.
+            if not found or refusal_beside_its_job(session, task) is not None:
+                return False
+            if not self.rules.allow(session, statement):
                 return False
             statement.commit()
         return True
