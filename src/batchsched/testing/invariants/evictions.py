@@ -23,6 +23,7 @@ from batchsched.testing.invariants.cycle import (
     Place,
     least_tasks,
 )
+from batchsched.testing.invariants.guarantees import least_runtime
 from batchsched.testing.invariants.invariant import invariant
 from batchsched.testing.invariants.placements import conflict, refusals_ahead, repulsions
 from batchsched.testing.invariants.policy import is_true
@@ -76,7 +77,13 @@ def protection(cycle: Cycle) -> Iterator[str]:
             *(["priority"] if one.priority >= other.priority else []),
         }
         tiers = policy.tiers_asked(action)
-        if not (tiers is None or is_of_blocked(cycle, eviction)) and all(
+        # What protection says of surplus, and of jobs that go whole, names victims too.
+        is_named = policy.protects("protection", action) and (
+            theirs.evict_whole
+            or theirs.preemptible is Preemptible.SURPLUS
+            or least_runtime(cycle, theirs, mine, action) > 0
+        )
+        if not (tiers is None or is_named or is_of_blocked(cycle, eviction)) and all(
             not tier or refuse & policy.known_plugins & tier for tier in tiers
         ):
             yield f"{what}, but no tier's plugins can have called it a victim"

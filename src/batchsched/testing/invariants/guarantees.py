@@ -97,7 +97,7 @@ def cores(cycle: Cycle) -> Iterator[str]:
         if len(known) < len(starts):
             continue
         for eviction, mine in evictions:
-            least = _least_runtime(cycle, job, mine, eviction.action)
+            least = least_runtime(cycle, job, mine, eviction.action)
             age = cycle.snapshot.now - min(known)
             if age < least:
                 yield (
@@ -106,7 +106,8 @@ def cores(cycle: Cycle) -> Iterator[str]:
                 )
 
 
-def _least_runtime(cycle: Cycle, job: JobInfo, claimant: JobInfo, action: str) -> float:
+def least_runtime(cycle: Cycle, job: JobInfo, claimant: JobInfo, action: str) -> float:
+    """Return for how many seconds the plugin keeps the core of a job from a claimant."""
     path = _path(cycle, job.queue)
     if action == "reclaim":
         theirs = {queue.name for queue in _path(cycle, claimant.queue)}
