@@ -20,6 +20,13 @@ from batchsched.tools.comparison import (
     compare,
 )
 from batchsched.tools.config_check import Finding, check_config, not_modelled
+from batchsched.tools.dispatching import (
+    Dispatch,
+    DispatchAnswer,
+    DispatchState,
+    dispatch,
+    dispatch_all,
+)
 from batchsched.tools.estimates import (
     AsEstimated,
     Estimates,
@@ -68,6 +75,9 @@ __all__ = [
     "ClaimantFate",
     "CycleComparison",
     "CycleRun",
+    "Dispatch",
+    "DispatchAnswer",
+    "DispatchState",
     "Estimates",
     "EventLog",
     "EvictionStory",
@@ -110,6 +120,8 @@ __all__ = [
     "check_config",
     "compare",
     "describe_changes",
+    "dispatch",
+    "dispatch_all",
     "duration",
     "explain",
     "explain_eviction",

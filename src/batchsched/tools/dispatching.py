@@ -1,0 +1,338 @@
+"""The functions `dispatch` and `dispatch_all`: in which of several clusters a job does best.
+
+Each cluster is asked alone, what its next cycle would do with the job (`what_if`); the answers are
+ranked: first where the job starts, then where it is promised room that others leave, then where it
+waits. Of the same state, the less harm is done to others goes first, and then the fuller cluster,
+so that whole nodes stay free for large jobs elsewhere. A cluster never hears of the others, so one
+more of them changes no answer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from enum import Enum
+
+from attrs import evolve, field, frozen
+
+from batchsched.causes import JobStatus
+from batchsched.config.registry import Registry
+from batchsched.config.scheduler_config import SchedulerConfig
+from batchsched.errors import ArgumentError, Fault
+from batchsched.live import Cluster, JobArrived
+from batchsched.model.cluster import JobInfo
+from batchsched.model.immutable import AsMap
+from batchsched.model.resources import Resource, sum_resources
+from batchsched.model.rules import out_of_service
+from batchsched.model.serialisation import JsonValue
+from batchsched.model.snapshot import Snapshot
+from batchsched.model.texts import counted, first_of, similar_name
+from batchsched.model.validation.arguments import checks_arguments
+from batchsched.tools.report import Report, Section, as_dict
+from batchsched.tools.standings import standings
+from batchsched.tools.trials import WhatIf, what_if
+
+_NAMED = 3
+"""The most tasks that a text names."""
+
+
+class DispatchState(Enum):
+    """What the next cycle of a cluster would do with a job, the best first."""
+
+    STARTS = "Starts"
+    """It starts at once."""
+    PROMISED = "Promised"
+    """It is promised room that others leave."""
+    WAITS = "Waits"
+    """It waits."""
+    NEVER = "Never"
+    """It can never start there, or cannot be submitted there."""
+
+
+_STATES = {
+    JobStatus.STARTS: DispatchState.STARTS,
+    JobStatus.RUNNING: DispatchState.STARTS,
+    JobStatus.PROMISED: DispatchState.PROMISED,
+    JobStatus.NEVER_FITS: DispatchState.NEVER,
+    JobStatus.NO_QUEUE: DispatchState.NEVER,
+}
+"""What the states of a job mean for dispatch; all others: it waits."""
+_PLACES = {state: place for place, state in enumerate(DispatchState)}
+
+
+@frozen(kw_only=True)
+class DispatchAnswer:
+    """What the next cycle of one cluster would do with a job."""
+
+    state: DispatchState
+    text: str
+    """The state in one sentence, with what it waits for."""
+    queue: str
+    """The queue that it would go to."""
+    evicts: tuple[str, ...] = ()
+    """The UIDs of tasks that this cycle evicts with it, and not without it."""
+    displaces: tuple[str, ...] = ()
+    """The UIDs of tasks that start in this cycle without it, and not with it."""
+    left: float = 0.0
+    """What is idle after the cycle, as a fraction of what the nodes in service have; of that
+    resource of which the job needs the largest fraction there."""
+
+    @property
+    def harm(self) -> int:
+        """The number of tasks of others that are evicted, or start later, because of it."""
+        return len(self.evicts) + len(self.displaces)
+
+
+@frozen(kw_only=True, repr=False)
+class Dispatch(Report):
+    """Where a job does best; see `dispatch`."""
+
+    job: str
+    """The UID of the job."""
+    answers: Mapping[str, DispatchAnswer] = field(converter=AsMap[str, DispatchAnswer])
+    """Cluster to answer, in the order of their names."""
+
+    @property
+    def ranking(self) -> tuple[str, ...]:
+        """All clusters, the best first: by state, harm, what is left, and name."""
+        of = self.answers
+
+        def place(cluster: str) -> tuple[int, int, float, str]:
+            answer = of[cluster]
+            return _PLACES[answer.state], answer.harm, answer.left, cluster
+
+        return tuple(sorted(of, key=place))
+
+    @property
+    def best(self) -> str | None:
+        """The first cluster of the ranking; None: it can never start in any."""
+        found = self.ranking[0] if self.answers else None
+        is_none = found is None or self.answers[found].state is DispatchState.NEVER
+        return None if is_none else found
+
+    def sections(self) -> tuple[Section, ...]:
+        """Return the sections of the report: the answer, and a row for each cluster."""
+        best = self.best
+        if best is None:
+            title = f"{self.job} can never start in any of {counted(len(self.answers), 'cluster')}."
+        else:
+            title = f"{self.job} does best in {best}: {self.answers[best].text}"
+        rows: list[tuple[str, ...]] = []
+        for cluster in self.ranking:
+            answer = self.answers[cluster]
+            harm = (
+                *(f"evicts {first_of(answer.evicts, _NAMED)}" for _ in answer.evicts[:1]),
+                *(f"displaces {first_of(answer.displaces, _NAMED)}" for _ in answer.displaces[:1]),
+            )
+            rows.append(
+                (
+                    *(cluster, answer.queue, answer.state.value, "; ".join(harm) or "-"),
+                    *(f"{answer.left:.0%}", answer.text),
+                )
+            )
+        head = ("cluster", "queue", "state", "harm", "idle after", "why")
+        return (Section(title, in_full=True), Section("", head=head, rows=rows))
+
+    def to_dict(self) -> dict[str, JsonValue]:
+        """Return it as dicts, lists, strings and numbers only, ready for JSON."""
+        ranking: list[JsonValue] = [*self.ranking]
+        return {**as_dict(self), "ranking": ranking, "best": self.best}
+
+
+@checks_arguments()
+def dispatch(
+    job: JobInfo,
+    clusters: Mapping[str, Snapshot | Cluster],
+    *,
+    configs: Mapping[str, SchedulerConfig] | None = None,
+    queue: Mapping[str, str] | None = None,
+    registry: Registry | None = None,
+) -> Dispatch:
+    """Return what the next cycle of each of several clusters would do with a job, ranked.
+
+    Two cycles for each cluster. The clusters stay as they are.
+
+    Args:
+        job: the job, which none of the clusters has yet.
+        clusters: the clusters by name; what a living one is now.
+        configs: their configurations; of one that is not listed, the default.
+        queue: the queue of the job in each; where none is listed, that which it names.
+        registry: the plugins and actions that the configurations may name.
+
+    Raises:
+        ArgumentError: an argument has the wrong type, or `configs` or `queue` names a cluster that
+            is not there.
+        EventError: the job is malformed, whatever the cluster.
+
+    >>> from batchsched import NodeInfo, Queue, Resource, TaskInfo
+    >>> def cluster(cpus: int) -> Snapshot:
+    ...     size = Resource(milli_cpu=1000 * cpus)
+    ...     return Snapshot(
+    ...         nodes=[NodeInfo(name="n", allocatable=size)], queues=[Queue(name="q")]
+    ...     )
+    >>> task = TaskInfo(uid="t", name="t", resreq=Resource(milli_cpu=2000))
+    >>> job = JobInfo(name="j", queue="q", tasks=[task])
+    >>> found = dispatch(job, {"large": cluster(8), "small": cluster(4), "tiny": cluster(1)})
+    >>> found.ranking, found.answers["tiny"].state.value
+    (('small', 'large', 'tiny'), 'Never')
+
+    """
+    given = _Given(clusters, configs, queue, registry)
+    answers = {name: given.asked(job, name)[0] for name in given.names}
+    return Dispatch(job=job.uid, answers=answers)
+
+
+@checks_arguments()
+def dispatch_all(
+    jobs: Sequence[JobInfo],
+    clusters: Mapping[str, Snapshot | Cluster],
+    *,
+    configs: Mapping[str, SchedulerConfig] | None = None,
+    queue: Mapping[str, str] | None = None,
+    registry: Registry | None = None,
+) -> Mapping[str, Dispatch]:
+    """Return where each of several jobs does best, one after the other.
+
+    The job with the highest priority comes first, of equal ones the oldest, then by UID. Each is
+    sent to its best cluster, where the decisions of the next cycle are carried out before the next
+    job is asked about. So of two jobs for which there is room in one cluster, the second is sent to
+    another. Two cycles for each job and cluster.
+
+    Args:
+        jobs: the jobs, which none of the clusters has yet.
+        clusters: the clusters by name, which stay as they are.
+        configs: their configurations; of one that is not listed, the default.
+        queue: the queue of the jobs in each; where none is listed, those which they name.
+        registry: the plugins and actions that the configurations may name.
+
+    Returns:
+        where each is sent (`Dispatch.best`), by UID, in the order in which they were asked about.
+
+    Raises:
+        ArgumentError: as for `dispatch`, or two jobs have the same UID.
+        EventError: a job is malformed, whatever the cluster.
+
+    """
+    given = _Given(clusters, configs, queue, registry)
+    uids = [job.uid for job in jobs]
+    faults = [
+        Fault(f"jobs[{position}]", f"job {uid} is listed twice")
+        for position, uid in enumerate(uids)
+        if uid in uids[:position]
+    ]
+    if faults:
+        raise ArgumentError(faults)
+    found: dict[str, Dispatch] = {}
+    for job in sorted(jobs, key=lambda each: (-each.priority, each.creation_time, each.uid)):
+        asked = {name: given.asked(job, name) for name in given.names}
+        told = Dispatch(job=job.uid, answers={name: each for name, (each, _) in asked.items()})
+        found[job.uid] = told
+        if told.best is not None:
+            given.carry_out(told.best, asked[told.best][1])
+    return found
+
+
+class _Given:
+    """Some clusters, with what they are asked with."""
+
+    def __init__(
+        self,
+        clusters: Mapping[str, Snapshot | Cluster],
+        configs: Mapping[str, SchedulerConfig] | None,
+        queue: Mapping[str, str] | None,
+        registry: Registry | None,
+    ) -> None:
+        self._configs, self._queue, self._registry = configs or {}, queue or {}, registry
+        faults: list[Fault] = []
+        for argument, listed in (("configs", self._configs), ("queue", self._queue)):
+            for name in sorted(listed.keys() - clusters.keys()):
+                hint = similar_name(name, clusters)
+                meant = f"; did you mean {hint}?" if hint else ""
+                faults.append(Fault(argument, f"there is no cluster {name!r}{meant}"))
+        if faults:
+            raise ArgumentError(faults)
+        self.names = sorted(clusters)
+        self._snapshots = {
+            name: cluster if isinstance(cluster, Snapshot) else cluster.snapshot()
+            for name, cluster in clusters.items()
+        }
+
+    def asked(self, job: JobInfo, cluster: str) -> tuple[DispatchAnswer, WhatIf | None]:
+        """Return what the next cycle of a cluster would do with a job, and that cycle, if any."""
+        snapshot, config = self._snapshots[cluster], self._configs.get(cluster)
+        job = evolve(job, queue=self._queue.get(cluster, job.queue))
+        refusal = _refusal(job, snapshot)
+        if refusal:
+            never = DispatchState.NEVER
+            return DispatchAnswer(state=never, text=refusal, queue=job.queue), None
+        answer = what_if(snapshot, JobArrived(job), config=config, registry=self._registry)
+        standing = next(
+            each
+            for each in standings(
+                answer.snapshot, answer.result, config=config, registry=self._registry
+            )
+            if each.job == job.uid
+        )
+        before, after = answer.difference.before, answer.result
+        evicted_before = {each.task_uid for each in before.evictions}
+        bound_after = {bind.task_uid for bind in after.binds}
+        told = DispatchAnswer(
+            state=_STATES.get(standing.state, DispatchState.WAITS),
+            text=standing.text.removeprefix(f"{job.uid} "),
+            queue=job.queue,
+            evicts=tuple(
+                each.task_uid for each in after.evictions if each.task_uid not in evicted_before
+            ),
+            displaces=tuple(
+                bind.task_uid for bind in before.binds if bind.task_uid not in bound_after
+            ),
+            left=_left(job, _carried_out(answer)),
+        )
+        return told, answer
+
+    def carry_out(self, cluster: str, answer: WhatIf | None) -> None:
+        """Let a cluster be as it is after a cycle."""
+        if answer is not None:
+            self._snapshots[cluster] = _carried_out(answer)
+
+
+def _refusal(job: JobInfo, snapshot: Snapshot) -> str:
+    """Return why a job cannot be submitted to a cluster at all; empty: it can."""
+    queues = {each.name for each in snapshot.queues}
+    if job.queue not in queues:
+        hint = similar_name(job.queue, queues)
+        return f"there is no queue {job.queue!r}{f'; did you mean {hint}?' if hint else ''}"
+    if any(each.uid == job.uid for each in snapshot.jobs):
+        return f"a job {job.uid} is there already"
+    uids = {task.uid for task in job.tasks}
+    tasks = (*snapshot.other_tasks, *(task for each in snapshot.jobs for task in each.tasks))
+    taken = [task.uid for task in tasks if task.uid in uids]
+    return f"a task {min(taken)} is there already" if taken else ""
+
+
+def _carried_out(answer: WhatIf) -> Snapshot:
+    cluster = Cluster(answer.snapshot)
+    cluster.carry_out(answer.result, at_once=True)
+    return cluster.snapshot()
+
+
+def _left(job: JobInfo, snapshot: Snapshot) -> float:
+    """Return which fraction is idle of the resource that counts most for a job. O(tasks)."""
+    in_service = {
+        node.name: node.allocatable for node in snapshot.nodes if out_of_service(node) is None
+    }
+    total = dict(sum_resources(in_service.values()).dimensions())
+    need: Resource = sum_resources(task.resreq for task in job.tasks)
+    fractions = {
+        dimension: amount / total[dimension]
+        for dimension, amount in need.dimensions()
+        if amount and total.get(dimension)
+    }
+    if not fractions:
+        return 0.0
+    dimension = max(sorted(fractions), key=lambda each: fractions[each])
+    tasks = (*snapshot.other_tasks, *(task for each in snapshot.jobs for task in each.tasks))
+    held = sum_resources(
+        task.resreq for task in tasks if task.status.holds and task.node_name in in_service
+    )
+    idle = total[dimension] - dict(held.dimensions()).get(dimension, 0)
+    return max(0.0, idle / total[dimension])
