@@ -138,6 +138,10 @@ class Arguments:
         """Return whether an option was given."""
         return option in self._values
 
+    def but(self, option: str, *values: str) -> Arguments:
+        """Return the same with other values of an option."""
+        return Arguments(self.command, self.positional, {**self._values, option: values})
+
     def whole(self, option: str, least: int = 1) -> int | None:
         """Return the value of an option as a whole number; None: it was not given.
 

@@ -1,4 +1,4 @@
-"""The commands about something other than what is: what-if, cheapest, compare, check, shrink."""
+"""The commands about what is not: what-if, cheapest, compare, where, check, shrink."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from importlib import import_module
 from pathlib import Path
+from typing import NamedTuple
 
 from batchsched import (
     ActionOption,
@@ -24,11 +25,13 @@ from batchsched import (
 )
 from batchsched.tools import (
     CycleComparison,
+    DispatchState,
     Explanation,
     Finding,
     JobStanding,
     JobStatus,
     describe_changes,
+    dispatch_all,
     not_modelled,
     standings,
     starts,
@@ -158,6 +161,111 @@ def _configurations(*of_sides: Configuration) -> Block:
         return Line(f"configuration: {of_sides[0].text}", "quiet")
     before, after = of_sides
     return Section("Configurations", (f"before: {before.text}", f"after: {after.text}"))
+
+
+# Several clusters
+
+
+class _Cluster(NamedTuple):
+    """One of several clusters, and what is submitted to it."""
+
+    snapshot: Snapshot
+    """The cluster without what is submitted."""
+    submitted: Mapping[str, JobInfo]
+    """The jobs that are submitted, by UID, as they would be there."""
+    configuration: Configuration
+
+
+def where_answer(question: Question) -> Answer:
+    """Answer in which of several clusters jobs do best. Two cycles for each job and cluster."""
+    question.may_read_input = False
+    paths = question.arguments.texts("--file")
+    if not paths:
+        raise UsageError("where: expected each cluster with -f")
+    named = _names_of(paths)
+    clusters, failures = dict[str, _Cluster](), list[UsageError]()
+    for name, path in named.items():
+        of_one = Question(question.arguments.but("--file", path))
+        try:
+            clusters[name] = _submitted_to(of_one)
+        except UsageError as error:
+            failures.append(error)
+            clusters[name] = _Cluster(of_one.dump().snapshot, {}, of_one.configuration())
+        question.notes += (f"{name}: {note}" for note in of_one.notes)
+    jobs: dict[str, JobInfo] = {}
+    for cluster in clusters.values():
+        jobs = {**cluster.submitted, **jobs}
+    if failures and not all(
+        each.submitted or not {job.uid for job in each.snapshot.jobs}.isdisjoint(jobs)
+        for each in clusters.values()
+    ):
+        raise failures[0]
+    found = dispatch_all(
+        [*jobs.values()],
+        {name: each.snapshot for name, each in clusters.items()},
+        configs={name: each.configuration.config for name, each in clusters.items()},
+        queue=_queues_of(jobs, clusters),
+    )
+    blocks = [block for told in found.values() for block in blocks_of(told.sections())]
+    configurations = {name: each.configuration.text for name, each in clusters.items()}
+    lines = tuple(f"{name}: {text}" for name, text in configurations.items())
+    data = {
+        "jobs": [told.to_dict() for told in found.values()],
+        "configurations": configurations,
+    }
+    starts_now = all(
+        told.best is not None and told.answers[told.best].state is DispatchState.STARTS
+        for told in found.values()
+    )
+    return Answer(int(not starts_now), (*blocks, Section("Configurations", lines)), data)
+
+
+def _names_of(paths: Sequence[str]) -> dict[str, str]:
+    """Return names of clusters, and where each is read: names of files, where these differ."""
+    names = [Path(path).name.partition(".")[0] or path for path in paths]
+    chosen = names if len({*names}) == len(names) else paths
+    if len({*chosen}) < len(chosen):
+        raise UsageError("where: a cluster is given twice with -f")
+    return dict(zip(chosen, paths, strict=True))
+
+
+def _submitted_to(question: Question) -> _Cluster:
+    """Return a cluster and the jobs that are submitted to it.
+
+    Raises:
+        UsageError: nothing in the manifests is a job that waits and is not there already.
+
+    """
+    submitted: dict[str, JobInfo] = {}
+    after = question.dump()
+    for path in question.arguments.positional:
+        before, after = question.submit(path)
+        new = [uid for uid in after.submitted if uid not in before.submitted]
+        submitted |= {uid: after.snapshot.job(uid) for uid in new}
+    others = [job for job in after.snapshot.jobs if job.uid not in submitted]
+    without = replaced(after.snapshot, jobs=others)
+    return _Cluster(without, submitted, question.configuration())
+
+
+def _queues_of(jobs: Mapping[str, JobInfo], clusters: Mapping[str, _Cluster]) -> Mapping[str, str]:
+    """Return the queue of the jobs in each cluster, if it has another name there.
+
+    Raises:
+        UsageError: it has, but for some of several jobs.
+
+    """
+    queues: dict[str, str] = {}
+    for name, cluster in clusters.items():
+        there = {job.queue for job in cluster.submitted.values()}
+        if all(job.queue == jobs[uid].queue for uid, job in cluster.submitted.items()):
+            continue
+        if len(there) > 1:
+            raise UsageError(
+                f"where: in {name} the queues of these jobs have other names than elsewhere: "
+                "ask about one job at a time"
+            )
+        queues[name] = min(there)
+    return queues
 
 
 # Mistakes in a configuration

@@ -137,6 +137,17 @@ The changes of `what-if`, with the word `or` between those of which one would do
 the cheapest first: `cheapest train end test or add-node n1 or add-node n1x2`.""",
         ),
         Command(
+            "where",
+            "FILE...",
+            "in which of several clusters does a job do best, and why not in the others?",
+            "change_answers:where_answer",
+            statuses=("each job starts at once in some cluster", "some job does not"),
+            more_help="""\
+FILE has the manifests of a job, or of several, as for `what-if submit`; each -f
+is one cluster. Several jobs are sent one after the other, the most important
+first.""",
+        ),
+        Command(
             "compare",
             "CONFIG CONFIG",
             "what would another configuration do, and which rule makes the difference?",

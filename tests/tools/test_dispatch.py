@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from itertools import pairwise
+from pathlib import Path
 
 import pytest
 from attrs import evolve
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
+from tests.support.program import run
 
 from batchsched import (
     ArgumentError,
@@ -25,7 +28,7 @@ from batchsched import (
 )
 from batchsched.live import Cluster, JobArrived
 from batchsched.testing import snapshots
-from batchsched.tools import DispatchState, dispatch, dispatch_all, what_if
+from batchsched.tools import AsEstimated, DispatchState, dispatch, dispatch_all, what_if
 
 CPU = Resource(milli_cpu=1000)
 CONFIG = SchedulerConfig.from_mapping({"actions": "allocate, preempt"})
@@ -76,7 +79,7 @@ def test_where_no_node_is_large_enough_it_never_starts() -> None:
     assert found.answers["small"].state is DispatchState.NEVER
     assert "never fits" in found.answers["small"].text
     assert found.best is None
-    assert str(found).startswith("default/j can never start in any of 1 cluster.")
+    assert str(found).startswith("default/j can start in no cluster of 1.")
 
 
 def test_the_fuller_cluster_goes_first_so_that_the_other_stays_free() -> None:
@@ -127,6 +130,35 @@ def test_a_living_cluster_stays_as_it_is() -> None:
     found = dispatch_all([J], {"free": living})
     assert found["default/j"].best == "free"
     assert living.snapshot() == FREE
+
+
+def test_where_it_waits_everywhere_the_shorter_wait_goes_first() -> None:
+    running = {
+        name: evolve(
+            (r := job("r", 4, priority=9, node="n")),
+            estimate=seconds,
+            tasks=[evolve(r.tasks[0], start_time=0.0)],
+        )
+        for name, seconds in (("long", 900.0), ("short", 60.0))
+    }
+    clusters = {name: cluster(4, each) for name, each in running.items()}
+    assert dispatch(J, clusters).ranking == ("long", "short")
+    found = dispatch(J, clusters, estimates=AsEstimated())
+    assert found.ranking == ("short", "long")
+    assert [found.answers[name].waits for name in found.ranking] == [60.0, 900.0]
+
+
+def test_the_program_ranks_the_clusters_that_are_given() -> None:
+    dumps = Path(__file__).parents[2] / "examples" / "dumps"
+    files = ["-f", str(dumps / "kueue.json"), "-f", str(dumps / "kubernetes.json")]
+    manifest = str(dumps.parent / "train.json")
+    ended = run("where", manifest, *files, "--json")
+    [told] = json.loads(ended.out)["jobs"]
+    assert (ended.status, told["ranking"], told["best"]) == (1, ["kueue", "kubernetes"], "kueue")
+    assert told["answers"]["kueue"]["queue"] == "research"
+    assert told["answers"]["kubernetes"]["state"] == "Never"
+    assert run("where", manifest).status == 2
+    assert "given twice" in run("where", manifest, *files[:2], *files[:2]).err
 
 
 WORLDS = st.lists(snapshots(), min_size=2, max_size=3)

@@ -2,15 +2,16 @@
 
 Each cluster is asked alone, what its next cycle would do with the job (`what_if`); the answers are
 ranked: first where the job starts, then where it is promised room that others leave, then where it
-waits. Of the same state, the less harm is done to others goes first, and then the fuller cluster,
-so that whole nodes stay free for large jobs elsewhere. A cluster never hears of the others, so one
-more of them changes no answer.
+waits. Of the same state, the less harm is done to others goes first, then the shorter wait, if it
+is foretold, and then the fuller cluster, so that whole nodes stay free elsewhere for large jobs.
+A cluster never hears of the others, so one more of them changes no answer.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from enum import Enum
+from math import inf
 
 from attrs import evolve, field, frozen
 
@@ -25,8 +26,11 @@ from batchsched.model.resources import Resource, sum_resources
 from batchsched.model.rules import out_of_service
 from batchsched.model.serialisation import JsonValue
 from batchsched.model.snapshot import Snapshot
-from batchsched.model.texts import counted, first_of, similar_name
+from batchsched.model.texts import first_of, similar_name
 from batchsched.model.validation.arguments import checks_arguments
+from batchsched.tools.changes import duration
+from batchsched.tools.estimates import Estimates
+from batchsched.tools.forecast import forecast
 from batchsched.tools.report import Report, Section, as_dict
 from batchsched.tools.standings import standings
 from batchsched.tools.trials import WhatIf, what_if
@@ -72,6 +76,9 @@ class DispatchAnswer:
     """The UIDs of tasks that this cycle evicts with it, and not without it."""
     displaces: tuple[str, ...] = ()
     """The UIDs of tasks that start in this cycle without it, and not with it."""
+    waits: float | None = None
+    """How long it waits there before it starts, in seconds, as the median of its forecast says;
+    None: it does not wait, or never starts, or nobody asked."""
     left: float = 0.0
     """What is idle after the cycle, as a fraction of what the nodes in service have; of that
     resource of which the job needs the largest fraction there."""
@@ -80,6 +87,20 @@ class DispatchAnswer:
     def harm(self) -> int:
         """The number of tasks of others that are evicted, or start later, because of it."""
         return len(self.evicts) + len(self.displaces)
+
+    @property
+    def when(self) -> str:
+        """The state in words, with how long it waits, if that is known."""
+        return self.state.value if self.waits is None else f"Waits {duration(self.waits)}"
+
+    @property
+    def harm_text(self) -> str:
+        """Whom it would harm, in words; a dash: nobody."""
+        told = {"evicts": self.evicts, "displaces": self.displaces}
+        return (
+            "; ".join(f"{verb} {first_of(uids, _NAMED)}" for verb, uids in told.items() if uids)
+            or "-"
+        )
 
 
 @frozen(kw_only=True, repr=False)
@@ -93,12 +114,13 @@ class Dispatch(Report):
 
     @property
     def ranking(self) -> tuple[str, ...]:
-        """All clusters, the best first: by state, harm, what is left, and name."""
+        """All clusters, the best first: by state, harm, the wait, what is left, and name."""
         of = self.answers
 
-        def place(cluster: str) -> tuple[int, int, float, str]:
+        def place(cluster: str) -> tuple[int, int, float, float, str]:
             answer = of[cluster]
-            return _PLACES[answer.state], answer.harm, answer.left, cluster
+            wait = inf if answer.waits is None else answer.waits
+            return _PLACES[answer.state], answer.harm, wait, answer.left, cluster
 
         return tuple(sorted(of, key=place))
 
@@ -113,24 +135,20 @@ class Dispatch(Report):
         """Return the sections of the report: the answer, and a row for each cluster."""
         best = self.best
         if best is None:
-            title = f"{self.job} can never start in any of {counted(len(self.answers), 'cluster')}."
+            title = f"{self.job} can start in no cluster of {len(self.answers)}."
         else:
             title = f"{self.job} does best in {best}: {self.answers[best].text}"
-        rows: list[tuple[str, ...]] = []
-        for cluster in self.ranking:
-            answer = self.answers[cluster]
-            harm = (
-                *(f"evicts {first_of(answer.evicts, _NAMED)}" for _ in answer.evicts[:1]),
-                *(f"displaces {first_of(answer.displaces, _NAMED)}" for _ in answer.displaces[:1]),
-            )
-            rows.append(
-                (
-                    *(cluster, answer.queue, answer.state.value, "; ".join(harm) or "-"),
-                    *(f"{answer.left:.0%}", answer.text),
-                )
-            )
-        head = ("cluster", "queue", "state", "harm", "idle after", "why")
-        return (Section(title, in_full=True), Section("", head=head, rows=rows))
+        rows = [
+            (name, of.queue, of.when, of.harm_text, f"{of.left:.0%}")
+            for name, of in ((name, self.answers[name]) for name in self.ranking)
+        ]
+        head = ("cluster", "queue", "state", "harm", "idle after")
+        why = tuple(f"{name}: {self.answers[name].text}" for name in self.ranking)
+        return (
+            Section(title, in_full=True),
+            Section("", head=head, rows=rows),
+            Section("Why", why, in_full=True),
+        )
 
     def to_dict(self) -> dict[str, JsonValue]:
         """Return it as dicts, lists, strings and numbers only, ready for JSON."""
@@ -145,6 +163,8 @@ def dispatch(
     *,
     configs: Mapping[str, SchedulerConfig] | None = None,
     queue: Mapping[str, str] | None = None,
+    estimates: Estimates | None = None,
+    samples: int = 1,
     registry: Registry | None = None,
 ) -> Dispatch:
     """Return what the next cycle of each of several clusters would do with a job, ranked.
@@ -156,6 +176,8 @@ def dispatch(
         clusters: the clusters by name; what a living one is now.
         configs: their configurations; of one that is not listed, the default.
         queue: the queue of the job in each; where none is listed, that which it names.
+        estimates: how long jobs run, for a forecast where the job waits; None: there is none.
+        samples: the number of futures of such a forecast.
         registry: the plugins and actions that the configurations may name.
 
     Raises:
@@ -176,7 +198,7 @@ def dispatch(
     (('small', 'large', 'tiny'), 'Never')
 
     """
-    given = _Given(clusters, configs, queue, registry)
+    given = _Given(clusters, configs, queue, registry, estimates, samples)
     answers = {name: given.asked(job, name)[0] for name in given.names}
     return Dispatch(job=job.uid, answers=answers)
 
@@ -188,6 +210,8 @@ def dispatch_all(
     *,
     configs: Mapping[str, SchedulerConfig] | None = None,
     queue: Mapping[str, str] | None = None,
+    estimates: Estimates | None = None,
+    samples: int = 1,
     registry: Registry | None = None,
 ) -> Mapping[str, Dispatch]:
     """Return where each of several jobs does best, one after the other.
@@ -202,6 +226,8 @@ def dispatch_all(
         clusters: the clusters by name, which stay as they are.
         configs: their configurations; of one that is not listed, the default.
         queue: the queue of the jobs in each; where none is listed, those which they name.
+        estimates: how long jobs run, for a forecast where a job waits; None: there is none.
+        samples: the number of futures of such a forecast.
         registry: the plugins and actions that the configurations may name.
 
     Returns:
@@ -212,7 +238,7 @@ def dispatch_all(
         EventError: a job is malformed, whatever the cluster.
 
     """
-    given = _Given(clusters, configs, queue, registry)
+    given = _Given(clusters, configs, queue, registry, estimates, samples)
     uids = [job.uid for job in jobs]
     faults = [
         Fault(f"jobs[{position}]", f"job {uid} is listed twice")
@@ -240,8 +266,11 @@ class _Given:
         configs: Mapping[str, SchedulerConfig] | None,
         queue: Mapping[str, str] | None,
         registry: Registry | None,
+        estimates: Estimates | None,
+        samples: int,
     ) -> None:
         self._configs, self._queue, self._registry = configs or {}, queue or {}, registry
+        self._estimates, self._samples = estimates, samples
         faults: list[Fault] = []
         for argument, listed in (("configs", self._configs), ("queue", self._queue)):
             for name in sorted(listed.keys() - clusters.keys()):
@@ -275,8 +304,9 @@ class _Given:
         before, after = answer.difference.before, answer.result
         evicted_before = {each.task_uid for each in before.evictions}
         bound_after = {bind.task_uid for bind in after.binds}
+        state = _STATES.get(standing.state, DispatchState.WAITS)
         told = DispatchAnswer(
-            state=_STATES.get(standing.state, DispatchState.WAITS),
+            state=state,
             text=standing.text.removeprefix(f"{job.uid} "),
             queue=job.queue,
             evicts=tuple(
@@ -285,9 +315,24 @@ class _Given:
             displaces=tuple(
                 bind.task_uid for bind in before.binds if bind.task_uid not in bound_after
             ),
+            waits=self._waits(job.uid, answer, config) if state is DispatchState.WAITS else None,
             left=_left(job, _carried_out(answer)),
         )
         return told, answer
+
+    def _waits(self, job: str, answer: WhatIf, config: SchedulerConfig | None) -> float | None:
+        if self._estimates is None:
+            return None
+        told = forecast(
+            answer.snapshot,
+            config=config,
+            registry=self._registry,
+            estimates=self._estimates,
+            samples=self._samples,
+            jobs=[job],
+        )
+        median = told.jobs[job].median
+        return None if median is None else median - told.now
 
     def carry_out(self, cluster: str, answer: WhatIf | None) -> None:
         """Let a cluster be as it is after a cycle."""
