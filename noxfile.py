@@ -37,8 +37,11 @@ OF_PROGRAM = (
 QUIETLY = ("-n", "auto", "--dist", "loadgroup", "-q")
 QUICK = ("-m", "not slow", "--hypothesis-profile=quick")
 """What `test --quick` leaves out: what takes long, and most examples of property tests."""
-REST = ("-m", "slow or hypothesis")
-"""What `test --quick` left out; property tests, of which it tried few examples, run again."""
+REST = ("-m", "slow or hypothesis", "--durations=40")
+"""What `test --quick` left out; property tests, of which it tried few examples, run again.
+
+It tells what took longest: all of it should take no more than ten minutes.
+"""
 OF_EXTRAS = (
     *("tests/simulation/test_plots.py", "tests/simulation/test_sweep.py"),
     "tests/simulation/test_tables.py",
