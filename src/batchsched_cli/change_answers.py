@@ -30,8 +30,10 @@ from batchsched.tools import (
     Finding,
     JobStanding,
     JobStatus,
+    PingPong,
     describe_changes,
     dispatch_all,
+    find_cycles,
     not_modelled,
     standings,
     starts,
@@ -298,15 +300,47 @@ def check_answer(question: Question) -> Answer:
     if left_out:
         lines = [f"{n.kind} {n.field} at {place}: {n.consequence}" for n, place in left_out]
         blocks.append(Section("Not modelled here, which is no mistake", tuple(lines)))
+    looks = question.arguments.has("--loops")
+    found = _loop(question, content, snapshot) if looks else None
+    if found is not None:
+        head, *cycles = str(found).splitlines()
+        where = "On this cluster" if snapshot is not None else "On a small cluster"
+        sizes = f"{where}: {counted(len(found.snapshot.jobs), 'job')}"
+        sizes += f", {counted(len(found.snapshot.nodes), 'node')}"
+        blocks.append(Section(head, (*(line.strip() for line in cycles), sizes), in_full=True))
+    elif looks:
+        where = f"{_WORLDS:,} small clusters" if snapshot is None else "this cluster"
+        blocks.append(Line(f"No evictions that never end are found on {where}."))
     data = {
         "configuration": name,
+        **({"loop": found and found.to_dict()} if looks else {}),
         "findings": [each.to_dict() for each in findings],
         "not_modelled": [
             {"place": place, "name": each.field, "text": each.consequence}
             for each, place in left_out
         ],
     }
-    return Answer(int(bool(findings)), tuple(blocks), data)
+    return Answer(int(bool(findings) or found is not None), tuple(blocks), data)
+
+
+_WORLDS = 2000
+"""How many small clusters are tried for loops."""
+
+
+def _loop(
+    question: Question,
+    content: SchedulerConfig | Mapping[str, object],
+    snapshot: Snapshot | None,
+) -> PingPong | None:
+    """Return evictions that never end, by a configuration that can be built."""
+    try:
+        config = content
+        if not isinstance(config, SchedulerConfig):
+            config = SchedulerConfig.from_mapping(config, unknown="notice")
+        promises = question.arguments.text("--promises") or "kept"
+        return find_cycles(config, snapshot, promises=promises, worlds=_WORLDS)
+    except ConfigError:  # which is a finding
+        return None
 
 
 def _told(name: str, findings: Sequence[Finding]) -> str:

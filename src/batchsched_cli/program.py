@@ -161,7 +161,20 @@ first.""",
             "mistakes in a configuration, each with a cluster that shows it",
             "change_answers:check_answer",
             statuses=("nothing is found", "something is found"),
-            more_help="With -f, whether they make a difference on that cluster too.",
+            options=(
+                Option(
+                    "--loops", "", "evictions that never end, too: on small clusters, or with -f"
+                ),
+                Option(
+                    "--promises",
+                    "kept|forgotten|rival",
+                    "with --loops: what becomes of room that evictions make (kept)",
+                ),
+            ),
+            more_help="""\
+With -f, whether they make a difference on that cluster too. --loops tries 2,000
+small clusters, or that cluster, for evictions that never end; promises of room
+are kept, forgotten, or a rival puts what was evicted back before each cycle.""",
         ),
         Command(
             "simulate",

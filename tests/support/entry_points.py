@@ -157,6 +157,15 @@ def _recorder() -> Recorder:
     return recorder
 
 
+def _evicting() -> Recorder:
+    cluster = snapshot()
+    jobs = [cluster.jobs[0], attrs.evolve(cluster.jobs[1], priority=9)]
+    full = attrs.evolve(cluster, nodes=cluster.nodes[:1], jobs=jobs)
+    recorder = Recorder(full, SchedulerConfig.from_mapping({"actions": "preempt"}))
+    recorder.cycle()
+    return recorder
+
+
 def _row(**content: str) -> dict[str, str]:
     return content
 
@@ -279,6 +288,8 @@ def _arguments() -> dict[str, Callable[[], dict[str, Any]]]:
         )]},
         "read_selector": lambda: {"text": "device.driver == 'd'"},
         "read_swf": lambda: {"lines": ["1 0 -1 3600 56 -1 -1 56 7200 -1 1 7 1 -1 -1 -1 -1 -1"]},
+        "explain_eviction": lambda: {"record": _evicting().record, "task_uid": "r"},
+        "next_round": lambda: {**decided(), "now": 6.0},
         "replay": lambda: {"record": _recorder().record},
         "resampled_by_users": lambda: {"workload": workload(), "seed": 1, "users": 2},
         "resampled_by_weeks": lambda: {"workload": workload(), "seed": 1, "weeks": 2},

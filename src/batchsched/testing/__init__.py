@@ -9,7 +9,7 @@
 """
 
 from batchsched.model.described import describe_exports
-from batchsched.testing.code import as_code, print_examples_as_code
+from batchsched.testing.code import print_examples_as_code
 from batchsched.testing.drawing.configs import configs
 from batchsched.testing.drawing.devices import with_devices
 from batchsched.testing.drawing.jobs import jobs, tasks
@@ -29,11 +29,9 @@ from batchsched.testing.invariants import (
 from batchsched.testing.invariants.cycle import Accounts, Place
 from batchsched.testing.laws import LawViolation, VacuityWarning, check_plugin
 from batchsched.testing.machine import ClusterMachine, LivingViolation
-from batchsched.testing.ping_pong import (
-    PingPong,
-    without_times,
-)
 from batchsched.testing.plain import check_plain
+from batchsched.tools.code import as_code
+from batchsched.tools.ping_pong import PingPong, without_times
 
 __all__ = [
     "INVARIANTS",

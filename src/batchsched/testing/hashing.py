@@ -24,10 +24,10 @@ from batchsched.model.snapshot import Snapshot
 from batchsched.model.validation.values import shown
 from batchsched.plugin.arguments import Arguments
 from batchsched.scheduler import Scheduler
-from batchsched.testing.code import as_code
 from batchsched.testing.drawing.snapshots import given_or_default, same_each_time, snapshots
 from batchsched.testing.laws.asking import Answers, QuestionKind, ask_all
 from batchsched.testing.laws.trial import Subject
+from batchsched.tools.code import as_code
 
 Asked = Mapping[str, str]
 """Question to answer, both as strings that are the same in each process."""

@@ -24,7 +24,8 @@ from batchsched.testing.drawing.nodes import nodes
 from batchsched.testing.drawing.snapshots import snapshots
 from batchsched.testing.invariants import INVARIANTS, Invariant, check_cycle
 from batchsched.testing.invariants.cycle import HOLDING
-from batchsched.testing.ping_pong import Watcher, without_times
+from batchsched.testing.ping_pong import Watcher
+from batchsched.tools.ping_pong import without_times
 from batchsched.transition.next_snapshot import next_snapshot
 
 _WHICH = st.integers(0, 15)

@@ -27,6 +27,7 @@ from batchsched.tools.dispatching import (
     dispatch,
     dispatch_all,
 )
+from batchsched.tools.cycles import find_cycles, next_round
 from batchsched.tools.estimates import (
     AsEstimated,
     Estimates,
@@ -51,6 +52,7 @@ from batchsched.tools.eviction_story import (
 )
 from batchsched.tools.explanation import Explanation, explain
 from batchsched.tools.futures import Forecast, JobForecast, forecast
+from batchsched.tools.ping_pong import PingPong, without_times
 from batchsched.tools.queue_audit import Audit, OwedJob, QueueAudit, Taking, audit
 from batchsched.tools.record import EventLog, Record, RecordedCycle, Recorder, Replay, replay
 from batchsched.tools.report import Section
@@ -94,6 +96,7 @@ __all__ = [
     "Limit",
     "OwedJob",
     "Parting",
+    "PingPong",
     "Priority",
     "QueueAudit",
     "Record",
@@ -125,7 +128,9 @@ __all__ = [
     "duration",
     "explain",
     "explain_eviction",
+    "find_cycles",
     "forecast",
+    "next_round",
     "node_like",
     "not_modelled",
     "replay",
@@ -134,6 +139,7 @@ __all__ = [
     "starts",
     "time_text",
     "what_if",
+    "without_times",
 ]
 
 describe_exports(__name__)

@@ -25,9 +25,9 @@ from batchsched.model.validation.values import is_mapping, is_of, items_of, show
 from batchsched.scheduler import Scheduler
 from batchsched.tools.causes import decisions
 from batchsched.tools.config_rules import RULES, Parts, Rule, Shows, Suspected
+from batchsched.tools.cycles import evicts_for_ever
 from batchsched.tools.report import as_dict
 from batchsched.tools.small_clusters import small_clusters, small_queue_trees
-from batchsched.transition.next_snapshot import next_snapshot
 
 
 @frozen(kw_only=True)
@@ -83,7 +83,7 @@ def check_config(
     on your own cluster, too. Unknown names and other parts that cannot be built, or were ignored
     when the configuration was read, are found too, but for what Volcano or KAI Scheduler has:
     `batchsched.tools.not_modelled` tells that apart. Costs some tens of small cycles for each
-    finding; with `snapshot` two more cycles on it, eight where evictions may never end, and some
+    finding; with `snapshot` two more cycles on it, up to 32 where evictions may never end, some
     for the checks of its queues.
 
     Args:
@@ -156,7 +156,7 @@ def _shown(
         if rule.shows == "reserves":
             return bool(decide(snapshot).reserved)
         if rule.shows == "evicts for ever":
-            return evicts_for_ever(of.scheduler, snapshot)
+            return evicts_for_ever(of.scheduler, snapshot, registry, cycles=_CYCLES * _SETTLED)
         return decisions(decide(snapshot)) != decisions(other(suspect.mended(snapshot)))
 
     usual = small_queue_trees().get(suspect.shown_by or rule.code) or small_clusters()
@@ -171,7 +171,10 @@ def _shown(
         return
     for remedy, without in suspect.remedies:
         without_loop = Scheduler(without, registry)
-        if not any(evicts_for_ever(without_loop, cluster) for cluster in clusters):
+        if not any(
+            evicts_for_ever(without_loop, cluster, registry, cycles=_CYCLES * _SETTLED)
+            for cluster in clusters
+        ):
             advice, instead = remedy, without
             break
     mended = suspect.mended(snapshot)
@@ -186,24 +189,6 @@ def _shown(
         mended=None if mended is snapshot else mended,
         shows_on_yours=on_yours,
     )
-
-
-def evicts_for_ever(scheduler: Scheduler, snapshot: Snapshot) -> bool:
-    """Return whether tasks are evicted again for the same others, though nothing else happens.
-
-    Runs eight cycles, in which evicted tasks come back as Pending and bound tasks start.
-    """
-    before = set[tuple[str, str]]()
-    for cycle in range(_CYCLES):
-        result = scheduler.schedule(snapshot, reasons=False)
-        if not result.evictions and not result.binds and not result.pipelined:
-            return False
-        pairs = {(each.task_uid, each.for_task_uid) for each in result.evictions}
-        if cycle >= _SETTLED and pairs & before:
-            return True
-        before |= pairs
-        snapshot = next_snapshot(snapshot, result, now=snapshot.now + 1)
-    return False
 
 
 # Unknown parts, and parts that cannot be built

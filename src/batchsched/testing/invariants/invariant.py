@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from inspect import getdoc
 from textwrap import indent
 
@@ -12,25 +12,11 @@ from batchsched.config.registry import Registry
 from batchsched.config.scheduler_config import SchedulerConfig
 from batchsched.model.result import CycleResult
 from batchsched.model.snapshot import Snapshot
-from batchsched.scheduler import Scheduler
-from batchsched.testing.code import as_code, as_script
 from batchsched.testing.invariants.cycle import Cycle
+from batchsched.tools.code import as_code, as_script
+from batchsched.tools.ping_pong import are_decided
 
 _OURS = "batchsched.testing"
-
-
-def are_decided(
-    snapshots: Iterable[Snapshot],
-    results: Sequence[CycleResult],
-    config: SchedulerConfig,
-    registry: Registry | None,
-) -> bool:
-    """Return whether a new scheduler decides the same again on the snapshots, one by one."""
-    try:
-        scheduler = Scheduler(config, registry)
-        return [scheduler.schedule(snapshot) for snapshot in snapshots] == list(results)
-    except Exception:  # plugins may raise anything; the recorded decisions are known
-        return False
 
 
 @define(eq=False, repr=False)

@@ -26,7 +26,7 @@ from batchsched.session.points import OpenedPlugin
 from batchsched.session.session import Session, Statement
 from batchsched.state.records import Fit, JobState, NodeState, TaskState
 from batchsched.state.vectors import fits, plus
-from batchsched.testing.code import as_code
+from batchsched.tools.code import as_code
 
 
 @define(eq=False, repr=False)
