@@ -129,7 +129,9 @@ def test_undoing_an_eviction_forgets_it_and_keeps_those_before() -> None:
         statement.pipeline(claimant, of.node("n1"))
         statement.rollback(1)
         statement.evict(of.task("a-2"), claimant=of.task("b-2"))
+        told = statement.evictions
         statement.commit()
+    assert told == of.evictions
     assert [(e.task_uid, e.for_task_uid) for e in of.evictions] == [("a-1", "b-1"), ("a-2", "b-2")]
 
 

@@ -658,9 +658,19 @@ class Statement:
                 yield task, claimant
 
     @property
-    def evictions(self) -> int:
-        """The number of tasks that it evicts, without binds that it takes back. O(these)."""
-        return sum(task.status is TaskStatus.RELEASING for task, *_ in self._claims)
+    def evictions(self) -> list[Eviction]:
+        """The running tasks that it evicts, in order, as `Session.evictions` will have them."""
+        action = self._session.action_name
+        return [
+            Eviction(
+                task_uid=task.uid,
+                node_name=node.name,
+                action=action,
+                for_task_uid=claimant.uid,
+            )
+            for task, node, claimant, _ in self._claims
+            if task.status is TaskStatus.RELEASING
+        ]
 
     def moves_back(
         self,

@@ -86,7 +86,7 @@ class EvictionRules:
         if not statement.left_by():
             return True
         evictions = statement.evictions
-        within = not evictions or len(session.evictions) + evictions <= self.most
+        within = not evictions or len(session.evictions) + len(evictions) <= self.most
         return within and promises_stand(session, statement)
 
 
