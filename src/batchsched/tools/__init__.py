@@ -20,6 +20,7 @@ from batchsched.tools.comparison import (
     compare,
 )
 from batchsched.tools.config_check import Finding, check_config, not_modelled
+from batchsched.tools.cycles import find_cycles, next_round
 from batchsched.tools.dispatching import (
     Dispatch,
     DispatchAnswer,
@@ -27,7 +28,6 @@ from batchsched.tools.dispatching import (
     dispatch,
     dispatch_all,
 )
-from batchsched.tools.cycles import find_cycles, next_round
 from batchsched.tools.estimates import (
     AsEstimated,
     Estimates,

@@ -30,7 +30,7 @@ from batchsched.model.texts import first_of, similar_name
 from batchsched.model.validation.arguments import checks_arguments
 from batchsched.tools.changes import duration
 from batchsched.tools.estimates import Estimates
-from batchsched.tools.forecast import forecast
+from batchsched.tools.futures import forecast
 from batchsched.tools.report import Report, Section, as_dict
 from batchsched.tools.standings import standings
 from batchsched.tools.trials import WhatIf, what_if
