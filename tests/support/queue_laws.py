@@ -28,7 +28,12 @@ _EPS = 0.1
 
 
 def deserved(cycle: Cycle) -> dict[str, dict[str, float]]:
-    """Return the deserved share of each queue that has jobs, by dimension."""
+    """Return the deserved share of each queue that has jobs, by dimension.
+
+    Of none where any queue has a guarantee, which this definition does not know.
+    """
+    if not all(queue.guarantee.is_empty() for queue in cycle.snapshot.queues):
+        return {}
     weight = {queue.name: queue.weight for queue in cycle.snapshot.queues}
     request: dict[str, Amounts] = {}
     for job in cycle.snapshot.jobs:

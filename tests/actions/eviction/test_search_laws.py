@@ -127,9 +127,13 @@ ODD = [
 ]
 
 
+SWITCHES = {"constraints": False, "groups": False}
+"""Groups that leave as a whole have laws of their own (`tests/properties/test_elastic.py`)."""
+
+
 @given(
-    snapshots(max_jobs=6, max_nodes=4, constraints=False)
-    | snapshots(max_jobs=6, max_nodes=3, constraints=False, max_queues=2, always=["running"]),
+    snapshots(max_jobs=6, max_nodes=4, **SWITCHES)
+    | snapshots(max_jobs=6, max_nodes=3, max_queues=2, always=["running"], **SWITCHES),
     OPERATIONS,
     st.sampled_from(
         [PLUGINS, ["gang"], [*PLUGINS, SILENT], [SILENT], WHOLE, WHOLE, [WHOLE_GANG], ODD]
