@@ -444,6 +444,7 @@ def test_a_task_that_displaces_others_beside_an_overcommitted_node() -> None:
 
     off = ("affinity", "backfill", "best_effort", "constraints", "critical", "crowded", "groups")
     off += ("dependencies", "endings", "init_requests", "invalid_jobs", "queues", "reservations")
+    off += ("devices", "holds", "protection", "topologies")
     drawn = snapshots(
         min_nodes=2,
         max_nodes=2,
