@@ -5,12 +5,15 @@ Nothing of the library is imported here, so that ``--help`` is there at once.
 
 from __future__ import annotations
 
+import re
 from argparse import ArgumentParser
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from textwrap import wrap
 from typing import NamedTuple, NoReturn, cast
 
 MOST_SUGGESTIONS = 3
+_UNITS = {"d": 86400, "h": 3600, "m": 60, "min": 60, "s": 1, "": 1}
+_DURATION = re.compile(r"(\d+(?:\.\d+)?)(d|h|min|m|s|)")
 _HELP_WIDTH = 80
 _KUBECTL = (
     "for kind in $(kubectl api-resources --verbs=list -o name | grep -E",
@@ -155,6 +158,23 @@ class Arguments:
         if not text.isdecimal() or len(text) > len("1000000000") or int(text) < least:
             raise UsageError(f"{option}: expected a whole number of at least {least}, got {text!r}")
         return int(text)
+
+    def seconds(self, option: str) -> float | None:
+        """Return the value of an option as a duration in seconds; None: it was not given.
+
+        Raises:
+            UsageError: it is none.
+
+        """
+        text = self.text(option)
+        if text is None:
+            return None
+        found = _DURATION.findall(text)
+        if not found or "".join(map("".join, found)) != text:
+            raise UsageError(
+                f"{option}: expected a duration such as 90s, 45m, 2h, 1d12h, got {text}"
+            )
+        return sum(float(number) * _UNITS[unit] for number, unit in found)
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:

@@ -24,6 +24,7 @@ from batchsched import (
     what_if,
 )
 from batchsched.tools import (
+    AsEstimated,
     CycleComparison,
     DispatchState,
     Explanation,
@@ -184,7 +185,7 @@ def where_answer(question: Question) -> Answer:
     paths = question.arguments.texts("--file")
     if not paths:
         raise UsageError("where: expected each cluster with -f")
-    named = _names_of(paths)
+    named, run_time = _names_of(paths), question.arguments.seconds("--run-time")
     clusters, failures = dict[str, _Cluster](), list[UsageError]()
     for name, path in named.items():
         of_one = Question(question.arguments.but("--file", path))
@@ -207,6 +208,7 @@ def where_answer(question: Question) -> Answer:
         {name: each.snapshot for name, each in clusters.items()},
         configs={name: each.configuration.config for name, each in clusters.items()},
         queue=_queues_of(jobs, clusters),
+        estimates=None if run_time is None else AsEstimated(otherwise=run_time),
     )
     blocks = [block for told in found.values() for block in blocks_of(told.sections())]
     configurations = {name: each.configuration.text for name, each in clusters.items()}

@@ -17,7 +17,6 @@ from batchsched.tools import (
     duration,
     forecast,
 )
-from batchsched_cli.arguments import UsageError
 from batchsched_cli.cluster_answers import ShownJobs
 from batchsched_cli.reading import Object, Question
 from batchsched_cli.text import Answer, Block, Column, Line, Section, Table, counted
@@ -26,8 +25,6 @@ _FUTURES = 10
 """How many futures there are if nobody says."""
 _BAR = 24
 """How many characters the bar of an interval has."""
-_UNITS = {"d": 86400, "h": 3600, "m": 60, "min": 60, "s": 1, "": 1}
-_DURATION = re.compile(r"(\d+(?:\.\d+)?)(d|h|min|m|s|)")
 _NAMED = 3
 
 
@@ -140,7 +137,7 @@ def _bar(job: JobForecast, now: float, end: float) -> str:
 
 def _estimates(question: Question, shown: ShownJobs) -> tuple[Estimates, str]:
     """Return what is known of run times, and from where."""
-    otherwise = _run_time(question.arguments.text("--run-time"))
+    otherwise = question.arguments.seconds("--run-time")
     history = question.arguments.text("--history")
     objects = [*question.objects()]
     if history is not None:
@@ -167,15 +164,6 @@ def _estimates(question: Question, shown: ShownJobs) -> tuple[Estimates, str]:
         return AsEstimated(otherwise=otherwise), ", ".join(parts)
     keys = (program, namespace, without_estimate)
     return History(runs, keys=keys, otherwise=otherwise), ", ".join(parts)
-
-
-def _run_time(text: str | None) -> float | None:
-    if text is None:
-        return None
-    found = _DURATION.findall(text)
-    if not found or "".join(map("".join, found)) != text:
-        raise UsageError(f"--run-time: expected a duration such as 90s, 45m, 2h, 1d12h, got {text}")
-    return sum(float(number) * _UNITS[unit] for number, unit in found)
 
 
 def _ended(objects: list[Object]) -> Iterator[tuple[JobInfo, float, float]]:

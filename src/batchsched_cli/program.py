@@ -142,6 +142,13 @@ the cheapest first: `cheapest train end test or add-node n1 or add-node n1x2`.""
             "in which of several clusters does a job do best, and why not in the others?",
             "change_answers:where_answer",
             statuses=("each job starts at once in some cluster", "some job does not"),
+            options=(
+                Option(
+                    "--run-time",
+                    "TIME",
+                    "tell how long it waits, where jobs without an estimate run for so long: 2h",
+                ),
+            ),
             more_help="""\
 FILE has the manifests of a job, or of several, as for `what-if submit`; each -f
 is one cluster. Several jobs are sent one after the other, the most important

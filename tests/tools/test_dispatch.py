@@ -34,10 +34,10 @@ CPU = Resource(milli_cpu=1000)
 CONFIG = SchedulerConfig.from_mapping({"actions": "allocate, preempt"})
 
 
-def job(name: str, cpus: int, priority: int = 0, node: str | None = None, **more: int) -> JobInfo:
+def job(name: str, cpus: int, priority: int = 0, node: str | None = None) -> JobInfo:
     status = TaskStatus.PENDING if node is None else TaskStatus.RUNNING
     task = TaskInfo(uid=name, name=name, resreq=cpus * CPU, status=status, node_name=node)
-    return JobInfo(name=name, queue="q", priority=priority, tasks=[task], **more)
+    return JobInfo(name=name, queue="q", priority=priority, tasks=[task])
 
 
 def cluster(cpus: int, *jobs: JobInfo, queue: str = "q") -> Snapshot:
@@ -158,6 +158,8 @@ def test_the_program_ranks_the_clusters_that_are_given() -> None:
     assert told["answers"]["kueue"]["queue"] == "research"
     assert told["answers"]["kubernetes"]["state"] == "Never"
     assert run("where", manifest).status == 2
+    ended = run("where", manifest, *files, "--run-time", "1h", "--json")
+    assert json.loads(ended.out)["jobs"][0]["answers"]["kueue"]["waits"] == 3600.0
     assert "given twice" in run("where", manifest, *files[:2], *files[:2]).err
 
 
