@@ -14,6 +14,7 @@ from tests.support.invalid_snapshots import InvalidSnapshot, invalid_snapshots
 from tests.support.own_plugins import Grabs
 
 import batchsched
+import batchsched.devices
 import batchsched.model.constraints
 import batchsched.testing
 from batchsched import (
@@ -52,7 +53,8 @@ from batchsched.testing import (
 )
 from batchsched.testing.ping_pong import Watcher
 
-NAMES = {**vars(batchsched), **vars(batchsched.model.constraints), **vars(batchsched.testing)}
+MODULES = (batchsched.devices, batchsched, batchsched.model.constraints, batchsched.testing)
+NAMES = {name: value for module in MODULES for name, value in vars(module).items()}
 NAMES["InvalidSnapshot"] = InvalidSnapshot
 MANY = settings(max_examples=40, derandomize=True, suppress_health_check=list(HealthCheck))
 

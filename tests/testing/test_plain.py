@@ -76,7 +76,7 @@ class CountsEverywhere(Lying):
         yield Predicate(check=self.check, reads=Reads.DESCRIPTION)
 
     def check(self, _task: TaskState, _node: NodeState) -> Unfit | None:
-        return None if sum(len(node.tasks) for node in self.view.nodes) < 3 else NO
+        return None if sum(len(node.tasks) for node in self.view.nodes) < 4 else NO
 
 
 class WatchesNothing(CountsEverywhere):

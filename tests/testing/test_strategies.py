@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from attrs import fields
 from hypothesis import HealthCheck, Phase, find, given, settings
 from hypothesis.strategies import SearchStrategy
 
@@ -253,16 +254,8 @@ class TestSnapshots:
     @MANY
     @given(snapshots())
     def test_they_survive_being_made_again(self, snapshot: Snapshot) -> None:
-        again = Snapshot(
-            nodes=snapshot.nodes,
-            jobs=snapshot.jobs,
-            queues=snapshot.queues,
-            other_tasks=snapshot.other_tasks,
-            topologies=snapshot.topologies,
-            devices=snapshot.devices,
-            budgets=snapshot.budgets,
-            now=snapshot.now,
-        )
+        parts = [each.name for each in fields(Snapshot) if each.init]
+        again = Snapshot(**{part: getattr(snapshot, part) for part in parts})
         assert again == snapshot
         assert pickle.loads(pickle.dumps(snapshot)) == snapshot
 
