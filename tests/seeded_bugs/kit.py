@@ -98,6 +98,7 @@ SOUND = {
     "unknown_queues": False,
     **WITHOUT_NEWER,
 }
+QUIET = {**PLAIN, **SOUND, "best_effort": False, "overcommitted": False}
 HOLD = {"name": "allocate", "arguments": {"unready": "hold"}}
 RELEASE = {"name": "backfill", "arguments": {"strategy": "release"}}
 DISPLACE = {"name": "backfill", "arguments": {"strategy": "displace"}}
@@ -338,12 +339,9 @@ def checks_of_gangs(clock: Clock) -> Iterator[tuple[str, Check]]:
         queues=False,
         min_jobs=4,
         max_tasks=3,
-        best_effort=False,
         crowded=False,
-        overcommitted=False,
         always=["backfill", "endings", "gangs", "running"],
-        **{**SOUND, "endings": True},
-        **PLAIN,
+        **{**QUIET, "endings": True},
     )
     promised = leaving.map(in_whole_gangs)
     simple = [["gang", "predicates"]]
@@ -357,13 +355,10 @@ def checks_of_gangs(clock: Clock) -> Iterator[tuple[str, Check]]:
         min_jobs=2,
         max_jobs=4,
         priorities=False,
-        best_effort=False,
         backfill=False,
         crowded=False,
-        overcommitted=False,
         always=["gangs", "groups", "running"],
-        **{**SOUND, "groups": True},
-        **PLAIN,
+        **{**QUIET, "groups": True},
     )
     growth = configs_of([["allocate"]], simple)
     yield "cycles of jobs that grow", cycles(clock, growing, growth, [agreement], share=3)
@@ -377,12 +372,9 @@ def checks_of_preemption(clock: Clock) -> Iterator[tuple[str, Check]]:
         min_jobs=3,
         max_jobs=5,
         max_tasks=4,
-        best_effort=False,
         backfill=False,
-        overcommitted=False,
         always=["running", "queues"],
-        **SOUND,
-        **PLAIN,
+        **QUIET,
     )
     preempting = configs_of(
         [["preempt"]],
@@ -397,12 +389,9 @@ def checks_of_preemption(clock: Clock) -> Iterator[tuple[str, Check]]:
         min_jobs=3,
         max_jobs=4,
         max_tasks=4,
-        best_effort=False,
         backfill=False,
-        overcommitted=False,
         always=["running", "queues", "priorities"],
-        **SOUND,
-        **PLAIN,
+        **QUIET,
     ).map(without_memory)
     by_priority = configs_of(
         [["preempt"]],
@@ -512,12 +501,9 @@ def checks_of_guarantees(clock: Clock) -> Iterator[tuple[str, Check]]:
         max_queues=2,
         min_jobs=3,
         max_tasks=3,
-        best_effort=False,
-        overcommitted=False,
         backfill=False,
         always=["protection", "running", "priorities", "queues"],
-        **{**SOUND, "protection": True},
-        **PLAIN,
+        **{**QUIET, "protection": True},
     )
     evicting = configs(protection=True, actions=["allocate", "preempt", "reclaim"], flags=False)
     yield "cycles with guarantees", cycles(clock, guarded, evicting, OF_RACKS_AND_DEVICES, share=3)
@@ -643,12 +629,9 @@ def checks(clock: Clock) -> Iterator[tuple[str, Check]]:
         max_queues=2,
         min_jobs=2,
         max_jobs=5,
-        best_effort=False,
         backfill=False,
-        overcommitted=False,
         always=["running", "critical", "queues"],
-        **SOUND,
-        **PLAIN,
+        **QUIET,
     )
     yield "cycles with critical tasks", cycles(clock, critical, in_two_tiers(), [agreement])
     sociable = snapshots(

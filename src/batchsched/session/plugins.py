@@ -54,6 +54,11 @@ PRIORITY = "priority"
 
 ItemT = TypeVar("ItemT")
 
+_VOTES = frozenset(point for point, rule in RULES.items() if rule.is_vote)
+_REFUSING_NOTHING = frozenset(
+    ("hints", *(point for point, rule in RULES.items() if not rule.may_refuse))
+)
+
 
 # What holds whatever plugins say
 
@@ -241,17 +246,15 @@ class PluginSet:
         self.orders_jobs_by_need = self.orders_by_need and bool(has("need_order_key"))
         """Whether jobs of a queue are ranked by need first."""
         # Jobs
-        votes = {point for point, rule in RULES.items() if rule.is_vote}
-        voting = [opened for opened in self.opened if not votes.isdisjoint(opened.points)]
+        voting = [opened for opened in self.opened if not _VOTES.isdisjoint(opened.points)]
         self.vote_on_jobs_alone = all(
             getattr(opened.object, "votes_on_jobs_alone", False) is True for opened in voting
         )
         """Whether all votes depend on the job alone; see `Resumes`."""
-        harmless = {point for point, rule in RULES.items() if not rule.may_refuse} | {"hints"}
         self.refuse_alike = all(
             getattr(opened.object, "refuses_alike", False) is True
             for opened in self.opened
-            if not opened.points <= harmless
+            if not opened.points <= _REFUSING_NOTHING
         )
         """Whether all plugins refuse to jobs what they refuse to earlier ones that are alike."""
         # Queues

@@ -10,25 +10,20 @@ Who holds something on its node, who has been promised something there, who is c
 and queue, and how it counts for its job:
 
 >>> from batchsched import TaskStatus
->>> views = ("holds", "charged", "ready", "waiting", "valid", "ended")
->>> def line(status, words):
-...     print(f"{status:11}", *(f"{word:>7}" for word in words))
->>> line("", views)
-              holds charged   ready waiting   valid   ended
->>> for each in TaskStatus:
-...     line(each.value, ["yes" if getattr(each, view) else "-" for view in views])
-Pending           -       -       -       -     yes       -
-Allocated       yes     yes     yes       -     yes       -
-Pipelined         -     yes       -     yes     yes       -
-Conditional       -     yes       -       -     yes       -
-Reserved          -       -       -       -     yes       -
-Binding         yes     yes     yes       -     yes       -
-Bound           yes     yes     yes       -     yes       -
-Running         yes     yes     yes       -     yes       -
-Releasing       yes       -       -       -       -       -
-Succeeded         -       -     yes       -     yes     yes
-Failed            -       -       -       -       -     yes
-Unknown         yes       -       -       -       -       -
+>>> def statuses(view):
+...     return " ".join(each.value for each in TaskStatus if getattr(each, view))
+>>> statuses("holds")
+'Allocated Binding Bound Running Releasing Unknown'
+>>> statuses("charged")
+'Allocated Pipelined Conditional Binding Bound Running'
+>>> statuses("ready")
+'Allocated Binding Bound Running Succeeded'
+>>> statuses("waiting")
+'Pipelined'
+>>> statuses("valid")
+'Pending Allocated Pipelined Conditional Reserved Binding Bound Running Succeeded'
+>>> statuses("ended")
+'Succeeded Failed'
 
 Three of them need a word. *Allocated* is an intention: it becomes Binding, a decision, when its
 job is ready, and nothing at all if the cycle ends before that; so a gang holds its places while

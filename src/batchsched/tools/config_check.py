@@ -66,8 +66,8 @@ class Finding:
 
 
 _OUR_ACTIONS = frozenset(default_registry().action_names)
-_CYCLES = 8
-_SETTLED = 4
+_CYCLES = 32
+"""The most cycles of a search for evictions that never end."""
 
 
 def check_config(
@@ -156,7 +156,7 @@ def _shown(
         if rule.shows == "reserves":
             return bool(decide(snapshot).reserved)
         if rule.shows == "evicts for ever":
-            return evicts_for_ever(of.scheduler, snapshot, registry, cycles=_CYCLES * _SETTLED)
+            return evicts_for_ever(of.scheduler, snapshot, registry, cycles=_CYCLES)
         return decisions(decide(snapshot)) != decisions(other(suspect.mended(snapshot)))
 
     usual = small_queue_trees().get(suspect.shown_by or rule.code) or small_clusters()
@@ -172,8 +172,7 @@ def _shown(
     for remedy, without in suspect.remedies:
         without_loop = Scheduler(without, registry)
         if not any(
-            evicts_for_ever(without_loop, cluster, registry, cycles=_CYCLES * _SETTLED)
-            for cluster in clusters
+            evicts_for_ever(without_loop, cluster, registry, cycles=_CYCLES) for cluster in clusters
         ):
             advice, instead = remedy, without
             break
@@ -251,13 +250,11 @@ def _what_was_left_out(of: Parts) -> Iterator[Finding]:
             )
 
 
+_EVICTING = frozenset({"preempt", "reclaim"})
 _ASKED_BY: Mapping[str, frozenset[str]] = {
-    **dict.fromkeys(("preemptMinRuntime",), frozenset({"preempt", "consolidate"})),
-    **dict.fromkeys(("reclaimMinRuntime",), frozenset({"reclaim"})),
-    **dict.fromkeys(
-        ("limits", "claimDelay", "cost", "costOf", "restart"),
-        frozenset({"preempt", "reclaim", "consolidate"}),
-    ),
+    "preemptMinRuntime": frozenset({"preempt"}),
+    "reclaimMinRuntime": frozenset({"reclaim"}),
+    **dict.fromkeys(("limits", "claimDelay", "cost", "costOf", "restart"), _EVICTING),
 }
 """By argument of plugin protection, the actions whose evictions it is about."""
 
@@ -269,7 +266,7 @@ def _what_protects_nobody(of: Parts) -> Iterator[Finding]:
         asked_by = _ASKED_BY.get(name)
         if asked_by is None or asked_by & of.actions.keys() or not _are_ours(of):
             continue
-        actions = " or ".join(sorted(asked_by & _OUR_ACTIONS))
+        actions = " or ".join(sorted(asked_by))
         yield Finding(
             code="ProtectsNobody",
             place=f"{place}.arguments[{name!r}]",

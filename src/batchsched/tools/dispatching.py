@@ -169,7 +169,8 @@ def dispatch(
 ) -> Dispatch:
     """Return what the next cycle of each of several clusters would do with a job, ranked.
 
-    Two cycles for each cluster. The clusters stay as they are.
+    Two cycles for each cluster, what `standings` costs, and a forecast, if asked for, where the job
+    waits. The clusters stay as they are.
 
     Args:
         job: the job, which none of the clusters has yet.
@@ -181,8 +182,8 @@ def dispatch(
         registry: the plugins and actions that the configurations may name.
 
     Raises:
-        ArgumentError: an argument has the wrong type, or `configs` or `queue` names a cluster that
-            is not there.
+        ArgumentError: an argument has the wrong type, `configs` or `queue` names a cluster that is
+            not there, or `samples` is less than 1.
         EventError: the job is malformed, whatever the cluster.
 
     >>> from batchsched import NodeInfo, Queue, Resource, TaskInfo
@@ -198,9 +199,15 @@ def dispatch(
     (('small', 'large', 'tiny'), 'Never')
 
     """
-    given = _Given(clusters, configs, queue, registry, estimates, samples)
-    answers = {name: given.asked(job, name)[0] for name in given.names}
-    return Dispatch(job=job.uid, answers=answers)
+    return dispatch_all(
+        [job],
+        clusters,
+        configs=configs,
+        queue=queue,
+        estimates=estimates,
+        samples=samples,
+        registry=registry,
+    )[job.uid]
 
 
 @checks_arguments()
@@ -219,7 +226,7 @@ def dispatch_all(
     The job with the highest priority comes first, of equal ones the oldest, then by UID. Each is
     sent to its best cluster, where the decisions of the next cycle are carried out before the next
     job is asked about. So of two jobs for which there is room in one cluster, the second is sent to
-    another. Two cycles for each job and cluster.
+    another. It costs as much as `dispatch` for each job.
 
     Args:
         jobs: the jobs, which none of the clusters has yet.
@@ -253,7 +260,7 @@ def dispatch_all(
         told = Dispatch(job=job.uid, answers={name: each for name, (each, _) in asked.items()})
         found[job.uid] = told
         if told.best is not None:
-            given.carry_out(told.best, asked[told.best][1])
+            given.snapshots[told.best] = asked[told.best][1]
     return found
 
 
@@ -271,7 +278,7 @@ class _Given:
     ) -> None:
         self._configs, self._queue, self._registry = configs or {}, queue or {}, registry
         self._estimates, self._samples = estimates, samples
-        faults: list[Fault] = []
+        faults = [Fault("samples", f"expected at least 1, got {samples}")] if samples < 1 else []
         for argument, listed in (("configs", self._configs), ("queue", self._queue)):
             for name in sorted(listed.keys() - clusters.keys()):
                 hint = similar_name(name, clusters)
@@ -280,19 +287,19 @@ class _Given:
         if faults:
             raise ArgumentError(faults)
         self.names = sorted(clusters)
-        self._snapshots = {
+        self.snapshots = {
             name: cluster if isinstance(cluster, Snapshot) else cluster.snapshot()
             for name, cluster in clusters.items()
         }
 
-    def asked(self, job: JobInfo, cluster: str) -> tuple[DispatchAnswer, WhatIf | None]:
-        """Return what the next cycle of a cluster would do with a job, and that cycle, if any."""
-        snapshot, config = self._snapshots[cluster], self._configs.get(cluster)
+    def asked(self, job: JobInfo, cluster: str) -> tuple[DispatchAnswer, Snapshot]:
+        """Return what the next cycle of a cluster would do with a job, and the cluster then."""
+        snapshot, config = self.snapshots[cluster], self._configs.get(cluster)
         job = evolve(job, queue=self._queue.get(cluster, job.queue))
         refusal = _refusal(job, snapshot)
         if refusal:
             never = DispatchState.NEVER
-            return DispatchAnswer(state=never, text=refusal, queue=job.queue), None
+            return DispatchAnswer(state=never, text=refusal, queue=job.queue), snapshot
         answer = what_if(snapshot, JobArrived(job), config=config, registry=self._registry)
         standing = next(
             each
@@ -304,6 +311,9 @@ class _Given:
         before, after = answer.difference.before, answer.result
         evicted_before = {each.task_uid for each in before.evictions}
         bound_after = {bind.task_uid for bind in after.binds}
+        living = Cluster(answer.snapshot)
+        living.carry_out(after, at_once=True)
+        then = living.snapshot()
         state = _STATES.get(standing.state, DispatchState.WAITS)
         told = DispatchAnswer(
             state=state,
@@ -316,9 +326,9 @@ class _Given:
                 bind.task_uid for bind in before.binds if bind.task_uid not in bound_after
             ),
             waits=self._waits(job.uid, answer, config) if state is DispatchState.WAITS else None,
-            left=_left(job, _carried_out(answer)),
+            left=_left(job, then),
         )
-        return told, answer
+        return told, then
 
     def _waits(self, job: str, answer: WhatIf, config: SchedulerConfig | None) -> float | None:
         if self._estimates is None:
@@ -334,11 +344,6 @@ class _Given:
         median = told.jobs[job].median
         return None if median is None else median - told.now
 
-    def carry_out(self, cluster: str, answer: WhatIf | None) -> None:
-        """Let a cluster be as it is after a cycle."""
-        if answer is not None:
-            self._snapshots[cluster] = _carried_out(answer)
-
 
 def _refusal(job: JobInfo, snapshot: Snapshot) -> str:
     """Return why a job cannot be submitted to a cluster at all; empty: it can."""
@@ -352,12 +357,6 @@ def _refusal(job: JobInfo, snapshot: Snapshot) -> str:
     tasks = (*snapshot.other_tasks, *(task for each in snapshot.jobs for task in each.tasks))
     taken = [task.uid for task in tasks if task.uid in uids]
     return f"a task {min(taken)} is there already" if taken else ""
-
-
-def _carried_out(answer: WhatIf) -> Snapshot:
-    cluster = Cluster(answer.snapshot)
-    cluster.carry_out(answer.result, at_once=True)
-    return cluster.snapshot()
 
 
 def _left(job: JobInfo, snapshot: Snapshot) -> float:
