@@ -22,6 +22,7 @@ from batchsched import (
     JobCondition,
     JobOutcome,
     JobPhase,
+    Move,
     NodeTally,
     Notice,
     NoticeCode,
@@ -62,6 +63,10 @@ FULL = {
         Bind(task_uid="u0", node_name="n1", is_backfill=True),
     ),
     "evictions": (Eviction(task_uid="u9", node_name="n3", action="preempt", for_task_uid="u2"),),
+    "moves": (
+        Move(task_uid="u10", from_node="n3", to_node="n4", action="pack", for_task_uid="u2"),
+        Move(task_uid="u11", from_node="n4", to_node="n3", action="defrag"),
+    ),
     "taken_back": (TakenBack(task_uid="u7", node_name="n3", action="preempt", for_task_uid="u2"),),
     "pipelined": (Promise(task_uid="u2", node_name="n3"),),
     "conditional": (Promise(task_uid="u3", node_name="n4"),),
@@ -271,6 +276,22 @@ class TestToDict:
             "evictions": [
                 {"task_uid": "u9", "node_name": "n3", "action": "preempt", "for_task_uid": "u2"}
             ],
+            "moves": [
+                {
+                    "task_uid": "u10",
+                    "from_node": "n3",
+                    "to_node": "n4",
+                    "action": "pack",
+                    "for_task_uid": "u2",
+                },
+                {
+                    "task_uid": "u11",
+                    "from_node": "n4",
+                    "to_node": "n3",
+                    "action": "defrag",
+                    "for_task_uid": None,
+                },
+            ],
             "taken_back": [
                 {"task_uid": "u7", "node_name": "n3", "action": "preempt", "for_task_uid": "u2"}
             ],
@@ -402,10 +423,12 @@ class TestToDict:
 class TestPrinting:
     def test_it_reads_as_a_summary_and_the_decisions(self) -> None:
         assert str(CycleResult(**FULL)).splitlines() == [
-            "2 bound, 1 evicted, 1 pipelined, 1 conditional, 1 reserved, 3 pending",
+            "2 bound, 1 evicted, 2 moved, 1 pipelined, 1 conditional, 1 reserved, 3 pending",
             "  bind: team/worker-1 -> n2",
             "  bind: u0 -> n1",
             "  evict: u9 from n3 (preempt for u2)",
+            "  move: u10 from n3 -> n4 (pack for u2)",
+            "  move: u11 from n4 -> n3 (defrag)",
             "  take back: u7 from n3 (preempt for u2)",
             "  pipeline: u2 -> n3",
             "  promise: u3 -> n4",

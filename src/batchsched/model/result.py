@@ -174,6 +174,24 @@ class Eviction:
 
 
 @frozen(kw_only=True)
+class Move:
+    """Stop this task on its node, and start it again on another one, which it is promised.
+
+    The task is Pipelined from now on: it has its place in `CycleResult.pipelined`.
+    """
+
+    task_uid: str
+    from_node: str
+    """The name of the node where it runs."""
+    to_node: str
+    """The name of the node that it is promised."""
+    action: str
+    """The action that decided it, such as ``consolidate``."""
+    for_task_uid: str | None = None
+    """The task for which it moves; None: for none."""
+
+
+@frozen(kw_only=True)
 class TakenBack:
     """Do not start this task, which an earlier action of the cycle had bound to this node.
 
@@ -249,6 +267,9 @@ class CycleResult:
     """In the order in which they were decided."""
     evictions: tuple[Eviction, ...] = ()
     """In the order in which they were decided."""
+    moves: tuple[Move, ...] = ()
+    """Running tasks that get another place, in the order in which that was decided. They are not in
+    `evictions`."""
     taken_back: tuple[TakenBack, ...] = ()
     """Places of tasks that were bound in this cycle and lost to others, in the order in which that
     was decided. Such a bind is not in `binds`; a later one of the task is."""
@@ -401,7 +422,11 @@ class CycleResult:
         return html_table(self._counts(), header, self._rows(), count=count)
 
     def _counts(self) -> str:
-        counts = [f"{len(row.of(self))} {row.done}" for row in DECISIONS if row.done]
+        counts = [
+            f"{len(row.of(self))} {row.done}"
+            for row in DECISIONS
+            if row.done and (row.counts_none or row.of(self))
+        ]
         return ", ".join([*counts, f"{len(self.pending)} pending"])
 
     def _name(self, uid: str) -> str:
@@ -417,12 +442,14 @@ class CycleResult:
             return "" if decision.reason is None else f"which {decision.reason.text}"
         if isinstance(decision, Promise):
             return ""
+        if decision.for_task_uid is None:
+            return decision.action
         return f"{decision.action} for {self._name(decision.for_task_uid)}"
 
     def _rows(self) -> Iterator[tuple[str, str, str, str]]:
         for row in DECISIONS:
             for each in row.of(self) if row.word else ():
-                yield row.word, self._name(each.task_uid), each.node_name, self._why(each)
+                yield row.word, self._name(each.task_uid), _where(each), self._why(each)
         for uid, reason in self.pending.items():
             yield "pending", self._name(uid), "", reason.text
 
@@ -431,7 +458,7 @@ class CycleResult:
         lines: dict[str, list[str]] = {}
         for row in DECISIONS:
             for each in row.of(self) if row.word else ():
-                place = f"{self._name(each.task_uid)} {row.link} {each.node_name}"
+                place = f"{self._name(each.task_uid)} {row.link} {_where(each)}"
                 why = "" if isinstance(each, Bind) else self._why(each)
                 lines.setdefault(row.word, []).append(f"{place} ({why})" if why else place)
         for word, of_word in lines.items():
@@ -447,6 +474,10 @@ class CycleResult:
         yield from _first_lines("notice", [str(notice) for notice in self.notices])
 
 
+def _where(decision: Decision) -> str:
+    return " -> ".join(nodes_of(decision))
+
+
 def _first_lines(word: str, lines: list[str]) -> Iterator[str]:
     for line in lines[:_SHOWN]:
         yield f"  {word}: {line}"
@@ -457,8 +488,20 @@ def _first_lines(word: str, lines: list[str]) -> Iterator[str]:
 # What a cycle decides, listed once
 
 
-Decision = Bind | Eviction | TakenBack | Promise | DroppedPromise
+Decision = Bind | Eviction | Move | TakenBack | Promise | DroppedPromise
 """What a cycle decides about one task."""
+
+
+def nodes_of(decision: Decision, /) -> tuple[str, ...]:
+    """Return the names of the nodes that a decision is about: of a move, from where and to where.
+
+    >>> nodes_of(Move(task_uid="t", from_node="n2", to_node="n1", action="consolidate"))
+    ('n2', 'n1')
+
+    """
+    if isinstance(decision, Move):
+        return decision.from_node, decision.to_node
+    return (decision.node_name,)
 
 
 @frozen(kw_only=True)
@@ -478,6 +521,8 @@ class DecisionRow:
     """What stands between the task and the node."""
     done: str = ""
     """What was done, for counts. Empty: it is not counted."""
+    counts_none: bool = True
+    """Whether the count is shown also where there are none."""
     changes_tasks: bool = True
     """Whether it changes a task, or keeps something for it, beyond the cycle."""
     is_compared: bool = True
@@ -508,6 +553,15 @@ DECISIONS: tuple[DecisionRow, ...] = (
         link="from",
         done="evicted",
         checked=FrozenMap({**_NAMES, "action": str, "for_task_uid": str}),
+    ),
+    DecisionRow(
+        field="moves",
+        kind=Move,
+        word="move",
+        link="from",
+        done="moved",
+        counts_none=False,
+        checked=FrozenMap({"task_uid": str, "from_node": str, "to_node": str, "action": str}),
     ),
     DecisionRow(
         field="taken_back",

@@ -230,6 +230,7 @@ def close(
     result = CycleResult(
         binds=tuple(session.binds),
         evictions=tuple(session.evictions),
+        moves=tuple(session.moves),
         taken_back=tuple(session.taken_back),
         pipelined=pipelined,
         conditional=conditional,

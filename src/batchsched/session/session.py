@@ -21,7 +21,7 @@ from batchsched.errors import StatementError, UnknownNameError
 from batchsched.model.cluster import TaskStatus, choice_fields
 from batchsched.model.immutable import EMPTY
 from batchsched.model.reasons import QueueShare, Unfit
-from batchsched.model.result import Bind, Eviction, TakenBack
+from batchsched.model.result import Bind, Eviction, Move, TakenBack
 from batchsched.model.texts import html_table, shown_amount
 from batchsched.placement import Fit
 from batchsched.plugin.candidates import NodeSet
@@ -120,6 +120,7 @@ class Session:
         self._pairs = dict[tuple[str, str], tuple[JobState, JobState]]()
         """The jobs of the first of them, by UID: of the victim, and of the claimant."""
         self._paired = 0
+        self.moves: list[Move] = []
         self.taken_back: list[TakenBack] = []
         self.gave_way: dict[str, str] = {}
         """The tasks for which promises and allocations were given up, by UID of who had them."""

@@ -196,9 +196,10 @@ def _note(decided: object, named: dict[str, None], nodes: dict[str, None]) -> No
             uid = getattr(decision, attribute, None)
             if isinstance(uid, str):
                 named[uid] = None
-        node_name = getattr(decision, "node_name", None)
-        if isinstance(node_name, str):
-            nodes[node_name] = None
+        for attribute in ("node_name", "from_node", "to_node"):
+            node_name = getattr(decision, attribute, None)
+            if isinstance(node_name, str):
+                nodes[node_name] = None
 
 
 def job_of_task(content: Content) -> Callable[[str], JobInfo | None]:
