@@ -4,7 +4,7 @@
     python3 tasks.py openb      run the example: a published GPU cluster trace in one cycle
     python3 tasks.py test       run all tests, those of decisions also on other Pythons
     python3 tasks.py test --quick       run most of them, in some minutes
-    python3 tasks.py test --rest        run the others, and all examples of property tests
+    python3 tasks.py test --rest        run the others, and more examples of property tests
     python3 tasks.py extras     run the tests that need matplotlib or dask
     python3 tasks.py without-numpy      run the tests of decisions without NumPy
     python3 tasks.py lint       style, types, layers, no Any in the public API
