@@ -20,7 +20,9 @@ def agreement(cycle: Cycle) -> Iterator[str]:
     the scheduler. It knows only built-in actions and plugins, and neither holds nor what is asked
     of topologies, devices and protection; other cycles are not checked.
     """
-    if not (cycle.policy.knows_actions and cycle.policy.knows_plugins and is_known(cycle)):
+    policy = cycle.policy
+    knows_plugins = policy.plugins.keys() <= {*policy.known_plugins, "usage"}
+    if not (policy.knows_actions and knows_plugins and is_known(cycle)):
         return
     reference = reference_schedule(cycle.snapshot, _as_mapping(cycle.config))
     expected = _lists(reference)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from enum import Enum
 from fractions import Fraction
+from functools import partial
 
 from attrs import frozen
 
@@ -23,6 +24,7 @@ from tests.reference.plugins import (
 from tests.reference.queue_shares import DemandedTree
 from tests.reference.state import State
 from tests.reference.units import CORE, REPLICA, SURPLUS, Unit, units_of
+from tests.reference.usage import Usage
 
 __all__ = ["Capacity", "Covers", "Right", "lacking", "needed"]
 
@@ -93,6 +95,8 @@ class Capacity(Plugin):
         self._queues = {queue.name: queue for queue in state.snapshot.queues}
         self._inner = {queue.parent for queue in state.snapshot.queues}
         self.dimensions = _dimensions(state)
+        self.usage: Usage | None = None
+        """The plugin usage, if there is one."""
         self._in_session: set[str] = set()
         self._total: Amounts = {}
         self.share: dict[str, dict[str, int]] = {}
@@ -125,11 +129,18 @@ class Capacity(Plugin):
                 requests={name: held[name] + more[name][d] for name in held},
                 allocated=held,
                 is_whole=d not in ("cpu", "memory"),
+                weights=partial(self._weights, d),
             )
             total = total_of_dimension(self._state, self.leaves(), d)
             self._total[d] = total
             self.share[d] = tree.fair_shares(total)
             self.nominal[d] = {name: tree.nominal_share(name, total) for name in self._queues}
+
+    def _weights(self, dimension: str, siblings: Sequence[Queue]) -> Sequence[int]:
+        """Return the weights by which siblings share what none of them deserves."""
+        if self.usage is None:
+            return [queue.weight for queue in siblings]
+        return self.usage.weights(siblings, dimension)
 
     # What queues are, and hold.
 
@@ -194,7 +205,7 @@ class Capacity(Plugin):
             )
         )
 
-    def rank(self, queue: Queue, need: Sequence[TaskInfo]) -> tuple[int, int, int, Quotient]:
+    def rank(self, queue: Queue, need: Sequence[TaskInfo]) -> tuple[int, int, int, float, Quotient]:
         """Rank a queue among its siblings, by what the next job below it needs."""
         size, holdings = self.size(need), self.holdings()
         held = {d: holdings.allocated(queue.name, d) for d in self.dimensions if size[d]}
@@ -203,7 +214,9 @@ class Capacity(Plugin):
             self.quotient(held[d] + (0 if is_within else size[d]), queue.name, d) for d in held
         ]
         grade = max(0, self.grade(need)) if self.is_graded else 0
-        return grade, int(not is_within), -queue.priority, max(parts, default=(0, Fraction(0)))
+        use = 0.0 if self.usage is None or not need else self.usage.key(queue, need)
+        full = max(parts, default=(0, Fraction(0)))
+        return grade, int(not is_within), -queue.priority, use, full
 
     # Limits.
 

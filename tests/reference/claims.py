@@ -15,7 +15,7 @@ from tests.reference.choose import (
 )
 from tests.reference.claimant_turn import claimant_turn
 from tests.reference.holdings import Holdings
-from tests.reference.make_room import evict_for, members
+from tests.reference.make_room import evict_for, importance_among, members
 from tests.reference.session import Session
 from tests.reference.state import Saved
 from tests.reference.units import Unit
@@ -147,14 +147,32 @@ class _Claim:
                     found.append((node, units))
                     if stage == 1:
                         break
-            if found:  # the first of equals
-                chosen, units = min(
-                    found, key=lambda choice: session.evictions_of(self._tasks_of(choice[1]))
-                )
+            if found:
+                chosen, units = self._least_costly(found)
                 evict_for(session, "reclaim", task, self._tasks_of(units), chosen)
                 self.taken += [_Taken(unit, task, search) for unit in units]
                 return True
         return False
+
+    def _least_costly(
+        self, found: Sequence[tuple[NodeInfo, list[Unit]]]
+    ) -> tuple[NodeInfo, list[Unit]]:
+        """Return where the fewest are evicted; of equals, where the least important are.
+
+        For that, only those count whose victims are all of one leaf queue, that of the first.
+        """
+        session = self.session
+        costs = [session.evictions_of(self._tasks_of(units)) for _, units in found]
+        equal = [choice for choice, cost in zip(found, costs, strict=True) if cost == min(costs)]
+
+        def queues(choice: tuple[NodeInfo, list[Unit]]) -> set[str]:
+            return {unit.job.queue for unit in choice[1]}
+
+        first = equal[0]
+        if not session.tiers.knows_priority or len(queues(first)) != 1:
+            return first
+        alike = [choice for choice in equal if queues(choice) == queues(first)]
+        return min(alike, key=lambda one: importance_among(session, self._tasks_of(one[1])))
 
     def _tasks_of(self, units: Sequence[Unit]) -> list[TaskInfo]:
         """Return what leaves with units, in order, each once."""

@@ -17,6 +17,7 @@ __all__ = [
     "Unit",
     "enough_victims",
     "evict_for",
+    "importance_among",
     "make_room",
     "members",
     "running_on",
@@ -129,13 +130,7 @@ def make_room(  # noqa: PLR0915 - they are its steps
         return enough_victims(units, is_enough, partial(keeps, node))
 
     def importance(units: Sequence[Unit]) -> tuple[float, ...]:
-        """Return how important the most important of those evicted is; nobody: below all."""
-        if not spares_important:
-            return ()
-        running = TaskStatus.RUNNING
-        evicted = [other for other in members(units) if session.state.status(other) is running]
-        ranks = [(session.job_of(other).priority, other.priority) for other in evicted]
-        return max(ranks, default=())
+        return importance_among(session, members(units)) if spares_important else ()
 
     def fits_as_it_is(node: NodeInfo) -> bool:
         return session.accounts(node).fits_later(request) and session.accepts_without(
@@ -220,6 +215,12 @@ def evict_for(
         session.evict(victim, action, task)
     starts = starts and can_start(session, task, node)
     session.place(task, TaskStatus.ALLOCATED if starts else TaskStatus.PIPELINED, node)
+
+
+def importance_among(session: Session, tasks: Iterable[TaskInfo]) -> tuple[float, ...]:
+    """Return how important the most important of those evicted is; nobody: below all."""
+    evicted = [task for task in tasks if session.state.status(task) is TaskStatus.RUNNING]
+    return max([(session.job_of(task).priority, task.priority) for task in evicted], default=())
 
 
 def whole_jobs(session: Session, victims: Victims) -> list[Unit]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
 from math import floor
 
@@ -64,12 +64,16 @@ class DemandedTree:
         requests: Mapping[str, int],
         allocated: Mapping[str, int],
         is_whole: bool = False,
+        weights: Callable[[Sequence[Queue]], Sequence[int]] = lambda siblings: [
+            queue.weight for queue in siblings
+        ],
     ) -> None:
         self.queues = {queue.name: queue for queue in queues}
         self._dimension = dimension
         self._requests = requests
         self._allocated = allocated
         self._is_whole = is_whole
+        self._weights = weights
 
     def children(self, name: str | None) -> list[str]:
         """Return the children of a queue, the oldest first; None: the top-level queues."""
@@ -163,9 +167,10 @@ class DemandedTree:
                 for member, amount in zip(members, deserved, strict=True)
             ]
             give(members, wanted, deserved)
-        for members in classes:
-            wanted = [max(0, self.demand(member) - got[member]) for member in members]
-            give(members, wanted, [self.queues[member].weight for member in members])
+        for siblings in classes:
+            members = [one for one in siblings if self.demand(one) > got[one]]
+            wanted = [self.demand(member) - got[member] for member in members]
+            give(members, wanted, list(self._weights([self.queues[m] for m in members])))
         for child in children:
             shares[child] = got[child]
             self._deal(child, got[child], shares)

@@ -180,7 +180,7 @@ class Session:
         tasks: Mapping[str, list[TaskInfo]],
     ) -> Queue:
         """Return the next of the queues, given the jobs that wait and what they have to place."""
-        if self.tiers.capacity is None:
+        if self.tiers.capacity is None and not self.tiers.ranks_by_use:
             return self.tiers.next_queue(queues)
         offers: dict[str, list[TaskInfo]] = {}
         for queue in queues:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -26,6 +27,10 @@ from batchsched.testing import InvariantViolation, configs, snapshots
 from tests.reference import check_reference, reference_schedule
 from tests.support.clusters import cluster, job, node
 from tests.support.known import WITHOUT_NEWER
+
+
+def plugins(share: str) -> Mapping[str, object]:
+    return {"plugins": ["predicates", share, "nodeorder"]}
 
 
 @settings(max_examples=200)
@@ -73,6 +78,65 @@ def test_turns_that_are_made_once_more_are_those_of_the_reference(
         }
     )
     check_reference(snapshot, Scheduler(config).schedule(snapshot), config)
+
+
+@settings(max_examples=80)
+@given(
+    snapshots(
+        max_nodes=3,
+        min_jobs=3,
+        constraints=False,
+        affinity=False,
+        always=["running", "queues", "gangs", "crowded"],
+        **WITHOUT_NEWER,
+    ),
+    st.sampled_from(["capacity", "proportion"]),
+    st.sampled_from([{}, {"scope": "users"}, {"k": 0.5, "halfLife": 60}, {"k": 0}]),
+    st.permutations(["allocate", "preempt", "reclaim"]),
+)
+def test_use_past_and_present_is_that_of_the_reference(
+    snapshot: Snapshot, share: str, arguments: Mapping[str, object], order: list[str]
+) -> None:
+    usage = {"name": "usage", "arguments": arguments}
+    config = SchedulerConfig.from_mapping(
+        {"actions": ", ".join(order), "tiers": [{"plugins": ["gang", usage]}, plugins(share)]}
+    )
+    check_reference(snapshot, Scheduler(config).schedule(snapshot), config)
+
+
+@pytest.mark.parametrize(("past", "starts"), [((1.00, 1.01), (4, 4)), ((0, 100), (8, 0))])
+def test_the_reference_counts_what_users_hold_now(
+    past: tuple[float, float], starts: tuple[int, int]
+) -> None:
+    users = ("alice", "bob")
+    jobs = [evolve(job(f"{u}{n}", "1C0G"), user=u) for u in users for n in range(10)]
+    start = cluster([node("n1", "8C0G")], *jobs)
+    by_user = {
+        user: Resource(milli_cpu=3_600_000 * hours) for user, hours in zip(users, past, strict=True)
+    }
+    queue = evolve(start.queues[0], usage_by_user=by_user, usage_half_life=3600)
+    start = evolve(start, queues=[queue])
+    usage = {"name": "usage", "arguments": {"scope": "users"}}
+    config = SchedulerConfig.from_mapping(
+        {"actions": "allocate", "tiers": [{"plugins": ["gang", usage]}, plugins("capacity")]}
+    )
+    result = Scheduler(config).schedule(start)
+    assert tuple(sum(b.task_uid.startswith(u) for b in result.binds) for u in users) == starts
+    check_reference(start, result, config)
+
+
+@pytest.mark.parametrize("first", [5, 1])
+def test_of_nodes_where_as_many_are_reclaimed_the_reference_takes_the_least_important(
+    first: int,
+) -> None:
+    priorities = {"n1": first, "n2": 6 - first, "n3": 9}
+    low = [job(f"lo{p}", f"1C0G@{on}", priority=p, queue="r") for on, p in priorities.items()]
+    start = cluster([node(on, "1C0G") for on in priorities], *low, job("hi", "1C0G"))
+    start = evolve(start, queues=[Queue(name="q"), Queue(name="r")])
+    config = SchedulerConfig.from_mapping({"actions": "reclaim"})
+    result = Scheduler(config).schedule(start)
+    assert [eviction.task_uid for eviction in result.evictions] == ["lo1-1"]
+    check_reference(start, result, config)
 
 
 @pytest.mark.parametrize("action", ["allocate", "preempt", "reclaim"])

@@ -18,11 +18,13 @@ from tests.reference.plugins import (
     Priority,
     RawScore,
     Verdict,
+    compare,
 )
 from tests.reference.predicates import Predicates
 from tests.reference.scores import NodeOrder
 from tests.reference.shares import Drf, Proportion
 from tests.reference.state import State, View
+from tests.reference.usage import Usage
 
 __all__ = ["Tiers", "Victims"]
 
@@ -65,6 +67,8 @@ def _open(
             return Predicates(state, conf.arguments)
         case "nodeorder":
             return NodeOrder(state, conf.arguments)
+        case "usage":
+            return Usage(state, conf.arguments)
         case "protection" | "devices" | "topology":
             return Plugin()  # nobody asks for anything of them where decisions are compared
         case _:
@@ -91,6 +95,8 @@ class Tiers:
             ]
             for tier in conf.tiers
         ]
+        if self.capacity is not None:
+            self.capacity.usage = next((p for p in self._all() if isinstance(p, Usage)), None)
         self.min_runtime: float = 0
         """The running action does not evict tasks that started less than this many seconds ago."""
 
@@ -178,13 +184,18 @@ class Tiers:
         """Whether capacity ranks queues."""
         return self.capacity in self._all("enableQueueOrder")
 
+    @property
+    def ranks_by_use(self) -> bool:
+        """Whether usage ranks queues by itself."""
+        enabled = self._all("enableQueueOrder")
+        return self.capacity is None and any(isinstance(plugin, Usage) for plugin in enabled)
+
     def next_in_tree(self, offers: Mapping[str, Sequence[TaskInfo]]) -> Queue:
         """Walk down from the root, comparing siblings by what the next job below them needs.
 
         `offers` has the need of each leaf that has a job waiting, by name.
         """
         capacity = self.capacity
-        assert capacity is not None
         queues = {queue.name: queue for queue in self._state.snapshot.queues}
         enabled = self._all("enableQueueOrder")
 
@@ -194,15 +205,17 @@ class Tiers:
                 return (queue, offers[queue.name]) if queue.name in offers else None
             return least(children)
 
+        def needed_in(queue: Queue) -> Sequence[TaskInfo]:
+            offer = offered(queue)
+            return () if offer is None else offer[1]
+
         def order(left: Queue, right: Queue) -> int:
             for plugin in enabled:
-                if plugin is capacity:
-                    needs = [offered(queue) for queue in (left, right)]
-                    ranks = [
-                        capacity.rank(queue, () if offer is None else offer[1])
-                        for queue, offer in zip((left, right), needs, strict=True)
-                    ]
+                if isinstance(plugin, Capacity):
+                    ranks = [plugin.rank(queue, needed_in(queue)) for queue in (left, right)]
                     answer = (ranks[0] > ranks[1]) - (ranks[0] < ranks[1])
+                elif isinstance(plugin, Usage) and capacity is None:
+                    answer = compare(*(plugin.key(q, needed_in(q)) for q in (left, right)))
                 else:
                     answer = plugin.queue_order(left, right)
                 if answer:
