@@ -29,7 +29,7 @@ from batchsched import (
 from batchsched.live import Cluster, NodeAdded, TaskSucceeded
 from batchsched.simulation import Easy, Job, Workload, simulate
 from batchsched.simulation.sweeps import sweep
-from batchsched.tools import CycleRun, Recorder
+from batchsched.tools import CycleRun, FreeNodes, Recorder, plan_moves
 
 _PYPROJECT = Path(__file__).resolve().parents[2] / "pyproject.toml"
 
@@ -66,6 +66,7 @@ METHODS: Mapping[str, tuple[str, ...]] = {
     "Cluster": ("apply", "carry_out"),
     "CycleResult": ("from_dict", "outcome", "why"),
     "EventLog": ("from_dict",),
+    "MovePlan": ("apply", "from_dict"),
     "Record": ("from_dict",),
     "Recorder": ("apply",),
     "Registry": ("register_plugin", "register_action", "plugin_factory", "action_factory"),
@@ -243,6 +244,10 @@ def _arguments() -> dict[str, Callable[[], dict[str, Any]]]:
         "Workload.on": lambda: {"nodes": 4},
         "Workload.where": lambda: {"keeps": lambda job: job.run > 5},
         "Workload.with_requests": lambda: {"request": lambda job: job.run},
+        "MovePlan.from_dict": lambda: {
+            "given": plan_moves(snapshot(), FreeNodes(count=2)).to_dict()
+        },
+        "MovePlan.apply": lambda: {"snapshot": snapshot()},
         "as_new": lambda: {"task": snapshot().jobs[0].tasks[0]},
         "binding_objects": decided,
         "cheapest": lambda: {
@@ -252,6 +257,9 @@ def _arguments() -> dict[str, Callable[[], dict[str, Any]]]:
         "check_config": lambda: {"config": SchedulerConfig.from_mapping(CONFIG)},
         "compare": lambda: {
             "before": schedule(snapshot()), "after": schedule(snapshot()), "snapshot": snapshot(),
+        },
+        "plan_moves": lambda: {
+            "snapshot": snapshot(), "goal": FreeNodes(count=1), "cost": lambda _: 1,
         },
         "Fixed": lambda: {"seconds": 1.0},
         "decayed": lambda: {"usage": ONE, "held": ONE, "seconds": 1.0, "half_life": 10.0},
@@ -317,6 +325,8 @@ def _owner(kind: str) -> object:
         return Cluster(snapshot())
     if kind == "CycleResult":
         return schedule(snapshot())
+    if kind == "MovePlan":
+        return plan_moves(snapshot(), FreeNodes(count=1))
     if kind == "Recorder":
         return Recorder(snapshot())
     if kind == "Registry":

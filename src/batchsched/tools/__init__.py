@@ -52,6 +52,13 @@ from batchsched.tools.eviction_story import (
 )
 from batchsched.tools.explanation import Explanation, explain
 from batchsched.tools.futures import Forecast, JobForecast, forecast
+from batchsched.tools.moves import (
+    FreeNodes,
+    MovePlan,
+    PlannedMove,
+    PlannedStep,
+    plan_moves,
+)
 from batchsched.tools.ping_pong import PingPong, without_times
 from batchsched.tools.queue_audit import Audit, OwedJob, QueueAudit, Taking, audit
 from batchsched.tools.record import EventLog, Record, RecordedCycle, Recorder, Replay, replay
@@ -87,6 +94,7 @@ __all__ = [
     "Finding",
     "Fixed",
     "Forecast",
+    "FreeNodes",
     "History",
     "JobChange",
     "JobForecast",
@@ -94,9 +102,12 @@ __all__ = [
     "JobStatus",
     "LetGo",
     "Limit",
+    "MovePlan",
     "OwedJob",
     "Parting",
     "PingPong",
+    "PlannedMove",
+    "PlannedStep",
     "Priority",
     "QueueAudit",
     "Record",
@@ -133,6 +144,7 @@ __all__ = [
     "next_round",
     "node_like",
     "not_modelled",
+    "plan_moves",
     "replay",
     "shrink",
     "standings",
