@@ -922,3 +922,83 @@ def test_a_queue_that_a_scheduler_serves_is_one_that_it_sees():
     notes = {"pod-group-name": "h"}
     runs = dumps.pod("y", scheduler="kai-scheduler", notes=notes, labels=pool, on="n1")
     assert "does not see" not in why("g", given=[*given, other, runs]).out
+
+
+# Quota that is reserved
+
+
+def gpu_job(name, count, conditions=(), **status):
+    """Return a Job of pods of 1 GPU each with its Workload, and its pods if it is admitted."""
+    is_admitted = any(each["type"] == "Admitted" for each in conditions)
+    job = dumps.kueue_job(name, suspend=not is_admitted)
+    workload = dumps.workload(f"job-{name}", job, count, conditions, status=status)
+    template = dumps.template("1", 1)
+    workload["spec"]["podSets"] = [{"name": "main", "count": count, "template": template}]
+    return job, workload
+
+
+def gpu_cluster(gpus="12", nodes=2):
+    queue = dumps.cluster_queue()
+    (group,) = queue["spec"]["resourceGroups"]
+    group["coveredResources"].append("nvidia.com/gpu")
+    group["flavors"][0]["resources"].append({"name": "nvidia.com/gpu", "nominalQuota": gpus})
+    group["flavors"][0]["resources"][0]["nominalQuota"] = "99"
+    return [queue, dumps.local_queue(), *(dumps.node(f"n{n}", "64", 8) for n in range(nodes))]
+
+
+RESERVED = dumps.condition("QuotaReserved", "True")
+ADMITTED = [RESERVED, dumps.condition("Admitted", "True")]
+
+
+def test_quota_of_admitted_pods_without_room_is_held_as_that_of_those_that_run():
+    job, workload = gpu_job("runs", 8, ADMITTED, admission={"clusterQueue": "research"})
+    runs = [dumps.pod(f"runs-{n}", "1", 1, owner=job, on="n0") for n in range(8)]
+    own, admitted = gpu_job("stuck", 2, ADMITTED, admission={"clusterQueue": "research"})
+    away = {"nodeSelector": {"pool": "none"}}
+    stuck = [dumps.pod(f"stuck-{n}", "1", 1, owner=own, **away) for n in range(2)]
+    given = [*gpu_cluster(), job, workload, *runs, own, admitted, *stuck, *gpu_job("new", 8)]
+    ended = why("new", given=given)
+    assert "it would still wait if Kueue decides as here: queue research would hold 18 GPUs" in (
+        ended.out
+    )
+    assert "  queue research: limit 18 GPUs instead of 12 GPUs" in ended.lines
+    assert "and 2 cpu, 2 GiB, 2 GPUs more of its quota is reserved" in ended.out
+    assert "8 GPUs (50.0%)" in ended.out
+    assert "never fits" in why("stuck", given=given).lines[0]
+    # Once they have room, their quota is held once.
+    for pod in stuck:
+        del pod["spec"]["nodeSelector"]
+    decided = run("jobs", "--all", "--json", given=given).data["jobs"]
+    states = {each["job"]: each["state"] for each in decided}
+    assert states["team/job-stuck"] == "Starts"
+    assert "research would hold 18 GPUs" in why("new", given=given).out
+
+
+def test_a_pod_of_which_kueue_has_made_no_workload_is_decided_by_quota():
+    labels = {"kueue.x-k8s.io/queue-name": "user-queue"}
+    pod = dumps.pod("new", "1", 8, gates=["kueue.x-k8s.io/admission"], labels=labels)
+    job, workload = gpu_job("runs", 8, ADMITTED, admission={"clusterQueue": "research"})
+    runs = [dumps.pod(f"runs-{n}", "1", 1, owner=job, on="n0") for n in range(8)]
+    ended = why("new", given=[*gpu_cluster(), job, workload, *runs, pod])
+    assert "Kueue has made no Workload yet for Pod new in LocalQueue user-queue" in ended.lines[0]
+    assert "  queue research: limit 16 GPUs instead of 12 GPUs" in ended.lines
+
+
+def test_nothing_is_advised_about_queues_that_are_no_objects():
+    queues = [dumps.cluster_queue(name, cpu="9") for name in ("research", "other")]
+    for queue in queues:
+        queue["spec"]["cohortName"] = "all"
+    given = [*queues, dumps.local_queue(), dumps.node("n1", "64")]
+    for name, count in (("research", 5), ("other", 2)):
+        job = dumps.kueue_job(name, suspend=False)
+        status = {"admission": {"clusterQueue": name}}
+        given += [job, dumps.workload(f"job-{name}", job, count, ADMITTED, status=status)]
+        given += [dumps.pod(f"{name}-{n}", "2", owner=job, on="n1") for n in range(count)]
+    job = dumps.kueue_job("new")
+    given += [job, dumps.workload("job-new", job, 3)]
+    ended = why("new", given=given)
+    assert "queue all would hold 20 cpu, more than its limit of 18 cpu" in ended.out
+    assert "  queue research: quota 11 cpu instead of 9 cpu" in ended.lines
+    assert "  queue all: limit" not in ended.out
+    cohort = dumps.thing("kueue.x-k8s.io/v1beta2", "Cohort", "all", namespace="", spec={})
+    assert "  queue all: limit 20 cpu instead of 18 cpu" in why("new", given=[*given, cohort]).lines

@@ -528,6 +528,9 @@ class ObjectsReader:
             pod.object.note(NoticeCode.FIELD_IGNORED, "spec.schedulerName", message)
         draft = JobDraft(system, "Pod", "", pod.task.namespace, pod.task.name)
         draft.min_available = 1
+        is_gated = any(gate.name == api.ADMISSION_GATE for gate in pod.gates)
+        if is_gated and api.QUEUE_LABEL in pod.task.labels and self._reading.theirs:
+            draft.holds += self._kueue.holds_without_workload(pod.object)
         if name == api.KAI_SCHEDULER and status in WAITING and self._only is None:
             draft.holds.append(Hold(HoldKind.GROUP_MISSING, api.KAI_GROUP, _NO_KAI_GROUP))
         return draft
@@ -812,7 +815,7 @@ class ObjectsReader:
             if local and not is_kais and self._only is None:
                 draft.local_queue = local
                 queue, hold = self._kueue.queue_of(draft.namespace, local)
-                if hold is not None:
+                if hold is not None and hold not in draft.holds:
                     draft.holds.append(hold)
                 return queue
         if is_kais and draft.objects:

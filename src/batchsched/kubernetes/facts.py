@@ -108,6 +108,8 @@ class JobFacts:
     """The names by which it is found, sorted."""
     local_queue: str = ""
     """Kueue's LocalQueue; empty: it names none."""
+    absent_queues: frozenset[str] = frozenset()
+    """Its queue and those above it of which the dump has no object, so that nobody changes them."""
     has_fixed_priority: bool = False
     """Whether nobody can change its priority any more: that of pods and of Kubernetes' own groups
     is immutable."""
@@ -259,9 +261,12 @@ class FactsReader:
         for draft in drafts:
             queue: str | None = snapshot.job(draft.uid).queue
             paths = {given.reader.path for given in self._objects_of(draft)}
+            absent: set[str] = set()
             while queue is not None:
                 if queue in queue_objects:
                     paths.add(queue_objects[queue].reader.path)
+                else:
+                    absent.add(queue)
                 queue = parents.get(queue)
             keys = {key for path in paths for key in self._reading.noted.get(path, ())}
             kind, owner = self._owner_of(draft)
@@ -274,6 +279,7 @@ class FactsReader:
                 owner=owner,
                 names=tuple(sorted(set(self._names_of(draft)))),
                 local_queue=draft.local_queue,
+                absent_queues=frozenset(absent),
                 has_fixed_priority=draft.has_fixed_priority,
                 has_fixed_minimum=kind in _WHOLE,
                 told=told,

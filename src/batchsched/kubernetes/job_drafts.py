@@ -137,6 +137,11 @@ class JobDraft:
         return f"{self.namespace}/{self.job_name}"
 
     @property
+    def _keeps_quota(self) -> bool:
+        """Whether its quota is kept: not if it has been admitted, and that is asked anew."""
+        return self.has_quota and (bool(self.holds) or self.objects[0].reading.kueue_admits)
+
+    @property
     def has_fixed_priority(self) -> bool:
         """Whether nobody can change its priority any more."""
         # What Kueue has reserved quota for, the kube-scheduler places by the priority of its pods.
@@ -209,7 +214,7 @@ class JobDraft:
             evict_whole=self.evict_whole,
             claim_delay=self.claim_delay,
             last_evicted=self.last_evicted,
-            quota_reserved=self.has_quota,
+            quota_reserved=self._keeps_quota,
             creation_time=min(created, default=0.0),
         )
         main = self.main

@@ -81,6 +81,11 @@ class Kueue:
             for check in objects.of(api.KUEUE, "AdmissionCheck")
             if check.spec.text("controllerName") == _MULTI_KUEUE
         }
+        self._admitting = {
+            each.status.child("admission").text("clusterQueue")
+            for each in objects.of(api.KUEUE, "Workload")
+        }
+        """The ClusterQueues that have admitted jobs: those that are not there were not dumped."""
         cluster = self._cluster.items() if sending else ()
         self._sending = {name for name, queue in cluster if sending & _checks_of(queue)}
         """The ClusterQueues whose jobs run on other clusters."""
@@ -298,10 +303,11 @@ class Kueue:
         return (self._priorities if of_pods else self._of_workloads).of(given, name, 0)
 
     def holds_without_workload(self, job: KubernetesObject) -> Sequence[Hold]:
-        """Return what holds a suspended Job that names a LocalQueue and has no Workload."""
+        """Return what holds a Job or a Pod that names a LocalQueue and has no Workload."""
         local_queue = job.labels[api.QUEUE_LABEL]
         queue, missing = self.queue_of(job.namespace, local_queue)
-        message = f"Kueue has made no Workload yet for Job {job.name} in LocalQueue {local_queue}"
+        message = f"Kueue has made no Workload yet for {job.kind} {job.name} in LocalQueue "
+        message += local_queue
         return self._not_reserved(job, queue, missing, local_queue, message)
 
     def _not_reserved(
@@ -319,7 +325,9 @@ class Kueue:
         if missing is not None:
             holds.append(missing)
         elif cluster is None:
-            message = f"ClusterQueue {name or queue} doesn't exist"
+            message = f"ClusterQueue {name or queue} "
+            is_there = (name or queue) in self._admitting
+            message += "is not in the dump" if is_there else "doesn't exist"
             holds.append(Hold(HoldKind.NO_QUEUE, name or queue, message))
         there = [one for one in (local, cluster) if one is not None]
         holds += [_stopped(q) for q in there if q.spec.text("stopPolicy") not in ("", "None")]

@@ -634,7 +634,7 @@ class JobInfo:
     """
     quota_reserved: bool = field(default=False, repr=False)
     """Whether a controller has reserved quota of its queue for it: then the plugin ``capacity``
-    charges to the queue what its Pending tasks request that something still holds."""
+    charges to the queue what its Pending tasks request, and no limit refuses them."""
     evict_whole: bool = field(default=False, repr=False)
     """Whether its running tasks are evicted together or not at all."""
     uid: str = field(init=False, eq=False, repr=False)

@@ -89,8 +89,14 @@ def admission_waits(job: JobInfo, now: float) -> str:
 
 
 def admitted(job: JobInfo) -> JobInfo:
-    """Return a job that nothing holds any more."""
-    return evolve(job, holds=(), tasks=[evolve(task, holds=()) for task in job.tasks])
+    """Return a job that nothing holds any more; tasks by which it grows have no quota yet."""
+    grows = any(hold.kind is HoldKind.NOT_ADMITTED for task in job.tasks for hold in task.holds)
+    return evolve(
+        job,
+        holds=(),
+        tasks=[evolve(task, holds=()) for task in job.tasks],
+        quota_reserved=job.quota_reserved and not grows,
+    )
 
 
 _ENQUEUE = "enqueue"

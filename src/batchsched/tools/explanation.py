@@ -17,21 +17,18 @@ from batchsched.model.cluster import JobInfo, TaskStatus
 from batchsched.model.immutable import EMPTY, AsMap
 from batchsched.model.notice import Notice, NoticeCode
 from batchsched.model.reasons import MemberCount, PendingReason
-from batchsched.model.resources import Resource, ResourceLimit
-from batchsched.model.result import CycleResult, QueueOutcome
+from batchsched.model.result import CycleResult
 from batchsched.model.serialisation import JsonValue
 from batchsched.model.snapshot import Snapshot
-from batchsched.model.texts import amount_text, first_of, level_word
+from batchsched.model.texts import first_of, level_word
 from batchsched.model.validation.arguments import checks_arguments
 from batchsched.scheduler import Scheduler
 from batchsched.session.limits import need_of
 from batchsched.session.session import Session
 from batchsched.session.turns import tasks_left
 from batchsched.state.groups import Counting
-from batchsched.state.needs import Need
-from batchsched.state.records import JobState, QueueState, SortKey, TaskState
-from batchsched.state.vectors import total_of
-from batchsched.tools.amounts import limit_text, resource_text
+from batchsched.state.records import JobState, SortKey, TaskState
+from batchsched.tools.amounts import resource_text
 from batchsched.tools.changes import admission_waits, duration, time_text
 from batchsched.tools.domain_fit import NearDomain, RoomInSets, nearest_domains, room_in_sets
 from batchsched.tools.eviction_story import EvictionStory, evictions_now
@@ -39,7 +36,6 @@ from batchsched.tools.helpful_changes import (
     ExplainedJob,
     TriedChange,
     kinds_of_changes,
-    leaves_below,
     once_released,
     release,
     what_helps,
@@ -54,6 +50,13 @@ from batchsched.tools.node_fit import (
     nearest_nodes,
     placed_of,
 )
+from batchsched.tools.queue_standing import (
+    AboveShare,
+    QueueStanding,
+    above_share,
+    queue_text,
+    standing_of_queue,
+)
 from batchsched.tools.report import Report, Section, as_dict
 from batchsched.tools.standings import JobStanding, Standings
 from batchsched.tools.trials import Trials
@@ -65,56 +68,6 @@ _SHOWN = 5
 _MOST_TOLD = 3
 """The most conditions, and queues above their shares, that are shown."""
 _AS_FAR_AS_SEEN = " (as far as could be seen: see below)"
-
-
-@frozen(kw_only=True)
-class QueueStanding:
-    """The state of a queue: what it holds, its share and its limits."""
-
-    name: str
-    is_known: bool
-    """Whether the snapshot has this queue."""
-    weight: int = 0
-    allocated: Resource = field(factory=Resource)
-    """The resources that its tasks hold."""
-    share: float = 0.0
-    """Its dominant share of the cluster."""
-    deserved: Resource | None = None
-    """Its fair share, as computed by plugin proportion or capacity; None: no plugin computes it."""
-    guarantee: Resource | None = None
-    """Its guarantee; None: no plugin reads guarantees."""
-    limit: ResourceLimit | None = None
-    """The most that it may hold; None: it has no limit, or no plugin reads limits."""
-    on_loan: Resource | None = None
-    """What it holds beyond its share, which others may reclaim; None: no plugin computes it."""
-    use: float | None = None
-    """Its past use and what its tasks hold now, together as a part of the cluster, where that is
-    the largest of what the job asks for, per unit of weight: queues with less go first.
-    None: no plugin counts use, or its weight is 0."""
-    is_overused: bool = False
-    """Whether it holds its fair share or more, so that allocate skips it."""
-    above: tuple[QueueStanding, ...] = ()
-    """The queues above it in the tree, the nearest first; only with plugin capacity."""
-    leaves: tuple[str, ...] = ()
-    """The leaf queues below it; empty if it is a leaf, so that jobs may name it."""
-
-
-@frozen(kw_only=True)
-class AboveShare:
-    """A queue that holds more than its fair share."""
-
-    queue: str
-    dimension: str
-    """The dimension in which that is the largest part of the cluster, of those that the job asks
-    for."""
-    amount: float
-    """What it holds above its share, in the unit of a `Resource`."""
-
-    @property
-    def text(self) -> str:
-        """What it holds above its share, in words."""
-        amount = amount_text(self.dimension, self.amount)
-        return f"queue {self.queue} holds {amount} above its share"
 
 
 @frozen(kw_only=True)
@@ -341,13 +294,13 @@ class Explanation(Report):
         if not queue.is_known:
             yield f"queue {queue.name} does not exist"
         else:
-            yield _queue_text(queue)
+            yield queue_text(queue)
             for above in queue.above:
-                yield f"part of {_queue_text(above)}"
+                yield f"part of {queue_text(above)}"
             if queue.leaves:
                 yield f"jobs may name the leaf queues below it: {first_of(queue.leaves, _SHOWN)}"
-        for above_share in self.above_share[:_MOST_TOLD]:
-            yield above_share.text
+        for each in self.above_share[:_MOST_TOLD]:
+            yield each.text
         if self.lacking and not starts:
             text = f"{self.ready} of {self.min_available} tasks that must start together are ready"
             if self.position is not None and not (self.why and self.why.about is About.JOB):
@@ -400,21 +353,6 @@ def _caveat_lines(caveats: Sequence[Notice]) -> tuple[str, ...]:
     for each in caveats:
         fields.setdefault((each.kind, each.consequence), []).append(each.field)
     return tuple(f"{kind} {', '.join(names)}: {text}" for (kind, text), names in fields.items())
-
-
-def _queue_text(queue: QueueStanding) -> str:
-    text = f"queue {queue.name} holds {resource_text(queue.allocated)} ({queue.share:.1%})"
-    if queue.on_loan is not None and not queue.on_loan.is_empty():
-        text += f", of which {resource_text(queue.on_loan)} is on loan"
-    if queue.deserved is not None:
-        text += f", fair share {resource_text(queue.deserved)}"
-    if queue.limit is not None:
-        text += f", may hold at most {limit_text(queue.limit)}"
-    if queue.use is not None:
-        per_weight = "" if queue.weight == 1 else " per unit of weight"
-        text += f"; past use and what it holds now: {queue.use:.1%}{per_weight}"
-    has_share = queue.is_overused and not queue.allocated.is_empty()
-    return text + ("; it has its share" if has_share else "")
 
 
 def _domain_row(domain: NearDomain) -> tuple[str, str, str]:
@@ -558,8 +496,8 @@ def explain(
             waiting_jobs=others,
             before_it=tuple(other.uid for other in before[-_BEFORE:][::-1]),
             decided_by=decided_by,
-            queue=_standing_of_queue(session, state, left),
-            above_share=_above_share(session, left, reclaims=reclaims),
+            queue=standing_of_queue(session, state, left),
+            above_share=above_share(session, left, reclaims=reclaims),
             min_available=state.min_available,
             ready=state.ready_count,
             lacking=max(0, state.lacks()),
@@ -604,6 +542,7 @@ def explain(
             at_once=explanation.at_once,
             has_fixed_priority=own_facts.has_fixed_priority,
             has_fixed_minimum=own_facts.has_fixed_minimum,
+            absent_queues=own_facts.absent_queues,
         )
         freed = None if admits else release(waiting)
         kinds = kinds_of_changes(waiting)
@@ -796,122 +735,3 @@ def _groups(state: JobState) -> tuple[MemberCount, ...]:
         for group in groups
         if not group.is_satisfied(Counting.READY)
     )
-
-
-# Its queue
-
-
-def _standing_of_queue(
-    session: Session, state: JobState, left: Sequence[TaskState]
-) -> QueueStanding:
-    """Return the state of a job's queue, and of the queues above it. O(tasks of the queue).
-
-    Args:
-        session: the session.
-        state: the job.
-        left: the tasks that it has left to place.
-
-    """
-    name = state.info.queue
-    queues, outcomes = session.ledger.queues, session.plugins.queue_outcomes()
-    if name not in queues:
-        return QueueStanding(name=name, is_known=False)
-    need = None if state.queue is None else need_of(session, state, left)
-    above: list[QueueStanding] = []
-    parent = outcomes[name].parent if name in outcomes else None
-    while parent is not None and parent in outcomes:
-        above.append(_of_queue(session, queues[parent], outcomes, need))
-        parent = outcomes[parent].parent
-    return evolve(
-        _of_queue(session, queues[name], outcomes, need),
-        above=tuple(above),
-        is_overused=session.plugins.overused(queues[name]),
-        leaves=leaves_below(queues[name]),
-    )
-
-
-def _of_queue(
-    session: Session,
-    queue: QueueState,
-    outcomes: Mapping[str, QueueOutcome],
-    need: Need | None,
-) -> QueueStanding:
-    outcome = outcomes.get(queue.name)
-    counts_use = queue.info.weight and session.plugins.names_on("past_use_key")
-    use = session.state.view.past_use_key(queue, need) if counts_use else None
-    told = QueueStanding(name=queue.name, is_known=True, weight=queue.info.weight, use=use)
-    if outcome is not None:
-        return evolve(
-            told,
-            allocated=outcome.allocated,
-            share=_share(session, outcome.allocated),
-            deserved=outcome.fair_share,
-            guarantee=outcome.guarantee,
-            limit=outcome.limit,
-            on_loan=_on_loan(session, outcome, outcomes),
-        )
-    dimensions = session.ledger.dimensions
-    holding = [task for job in queue.jobs for task in job.tasks if task.status.occupies]
-    held = total_of([task.resreq for task in holding if not task.is_backfill], dimensions.zero)
-    allocated, share = dimensions.resource(held), session.plugins.queue_share(queue)
-    deserved = None if share is None else dimensions.resource(share[0])
-    return evolve(told, allocated=allocated, share=_share(session, allocated), deserved=deserved)
-
-
-def _on_loan(
-    session: Session, outcome: QueueOutcome, outcomes: Mapping[str, QueueOutcome]
-) -> Resource:
-    """Return what a queue holds above its fair share.
-
-    What all queues hold together above what there is, since nodes were lost, is nobody's loan.
-    """
-    dimensions, tops = session.ledger.dimensions, [o for o in outcomes.values() if o.parent is None]
-    vector: list[int] = []
-    for name, total in zip(dimensions.names, session.ledger.cluster, strict=False):
-        lost = max(0, sum(int(top.allocated.get(name)) for top in tops) - int(total))
-        more = int(outcome.allocated.get(name)) - int(outcome.fair_share.get(name))
-        vector.append(max(0, more - lost))
-    return dimensions.resource(tuple(vector))
-
-
-def _above_share(
-    session: Session, waiting: Sequence[TaskState], *, reclaims: bool
-) -> tuple[AboveShare, ...]:
-    """Return the leaf queues that hold more than their fair shares, the most first. O(queues).
-
-    What is guaranteed to a queue is its own even if its share is less, and so is what it deserves
-    if nothing is reclaimed.
-    """
-    cluster, names = session.ledger.cluster, session.ledger.dimensions.names
-    asked = [
-        at
-        for at, whole in enumerate(cluster)
-        if whole and (not waiting or any(task.init_resreq[at] for task in waiting))
-    ]
-    found: list[tuple[float, AboveShare]] = []
-    for name, queue in session.ledger.queues.items():
-        share = None if queue.children else session.plugins.queue_share(queue)
-        if share is None:
-            continue
-        own = [queue.info.guarantee]
-        if not reclaims and isinstance(queue.info.deserved, Resource):
-            own.append(queue.info.deserved)
-        above = [
-            (float(share[1][at] - max(share[0][at], *(each.get(names[at]) for each in own))), at)
-            for at in asked
-        ]
-        # Of equal parts, those of devices are told, which come last.
-        part, at, amount = max(
-            ((amount / cluster[at], at, amount) for amount, at in above), default=(0.0, 0, 0.0)
-        )
-        if amount >= 1:  # a share may have fractions
-            found.append((part, AboveShare(queue=name, dimension=names[at], amount=amount)))
-    found.sort(key=lambda each: (-each[0], each[1].queue))
-    return tuple(each for _, each in found)
-
-
-def _share(session: Session, held: Resource) -> float:
-    """Return the dominant share of the cluster."""
-    names = session.ledger.dimensions.names
-    whole = zip(names, session.ledger.cluster, strict=False)
-    return float(max((held.get(name) / amount for name, amount in whole if amount), default=0.0))

@@ -7,7 +7,7 @@ by bisection: the reported change was enough in a trial, and the next smaller on
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from functools import partial
 from heapq import nsmallest
 from itertools import count, islice
@@ -30,15 +30,15 @@ from batchsched.model.cluster import (
     least_tasks,
 )
 from batchsched.model.reasons import PendingReason
-from batchsched.model.resources import EPSILON
+from batchsched.model.resources import EPSILON, Amount, Resource
 from batchsched.model.result import CycleResult
-from batchsched.model.texts import first_of
+from batchsched.model.texts import amounts_text, first_of
 from batchsched.plugin.candidates import NodeSet
 from batchsched.session.session import Session
 from batchsched.state.groups import Counting
 from batchsched.state.records import Fit, JobState, NodeState, QueueState, TaskState
 from batchsched.state.vectors import Vector, dominant_share, fits, minus, total_of
-from batchsched.tools.amounts import raised_limit
+from batchsched.tools.amounts import raised_limit, with_dimension
 from batchsched.tools.changes import (
     Change,
     Released,
@@ -115,6 +115,8 @@ class ExplainedJob:
     """Whether nobody can change the priority of the job."""
     has_fixed_minimum: bool
     """Whether nobody can lower the minimum of the job."""
+    absent_queues: Set[str] = frozenset()
+    """The queues that nobody can change, since they are no objects."""
 
     @property
     def needed(self) -> int:
@@ -140,8 +142,10 @@ def kinds_of_changes(waiting: ExplainedJob) -> Sequence[ChangesOfKind]:
     for remedy in remedies:
         if remedy is Remedy.LIMIT:
             for queue in _path(waiting.session, waiting.state.info.queue):
-                limits = tuple(_higher_limits(waiting, queue))
-                kinds.append(ChangesOfKind(limits))
+                limits = _higher_limits(waiting, queue)
+                if queue.name in waiting.absent_queues:
+                    limits = _higher_quotas(waiting, queue, limits)
+                kinds.append(ChangesOfKind(tuple(limits)))
         else:
             candidates = tuple(_CHANGES[remedy](waiting))
             kinds.append(ChangesOfKind(candidates, grows=remedy not in _EACH_BY_ITSELF))
@@ -414,9 +418,51 @@ def _higher_limits(waiting: ExplainedJob, queue: Queue) -> Iterator[TriedChange]
             yield TriedChange(changes=(QueueChanged(evolve(queue, limit=limit)),))
 
 
+def _higher_quotas(
+    waiting: ExplainedJob, top: Queue, limits: Iterable[TriedChange]
+) -> Iterator[TriedChange]:
+    """Yield quotas of its queue that raise the limit of a queue above it, which others only name.
+
+    Such a queue may hold what its members have together.
+    """
+    leaf, *above = _path(waiting.session, waiting.state.info.queue)
+    if leaf.name in waiting.absent_queues or not isinstance(leaf.deserved, Resource):
+        return
+    raised = [leaf, *(queue for queue in above if queue.name in waiting.absent_queues)]
+    for tried in limits:
+        (change,) = tried.changes
+        assert isinstance(change, QueueChanged)
+        assert change.queue.limit is not None
+        assert top.limit is not None
+        more = {
+            name: amount - (top.limit.get(name) or 0)
+            for name, amount in change.queue.limit.dimensions()
+            if amount != top.limit.get(name)
+        }
+        quota = leaf.deserved
+        for name, amount in more.items():
+            quota = with_dimension(quota, name, quota.get(name) + amount)
+        changes = [QueueChanged(_with_higher_limit(queue, more)) for queue in raised]
+        changes[0] = QueueChanged(evolve(changes[0].queue, deserved=quota))
+        new, old = (
+            amounts_text([(n, each.get(n)) for n in more]) for each in (quota, leaf.deserved)
+        )
+        text = f"queue {leaf.name}: quota {new} instead of {old}"
+        yield TriedChange(changes=tuple(changes), text=text)
+
+
+def _with_higher_limit(queue: Queue, more: Mapping[str, Amount]) -> Queue:
+    limit = queue.limit
+    if limit is None:
+        return queue
+    for name, amount in more.items():
+        limit = raised_limit(limit, name, (limit.get(name) or 0) + amount)
+    return evolve(queue, limit=limit)
+
+
 def _weights(waiting: ExplainedJob) -> Iterator[TriedChange]:
     session, queue = waiting.session, waiting.state.queue
-    if queue is None or len(session.queues) <= 1:
+    if queue is None or len(session.queues) <= 1 or queue.name in waiting.absent_queues:
         return
     # A changed weight resets all kept state, so such a trial is slower than others.
     if not session.plugins.overused(queue) and not session.plugins.names_on("queue_order_key"):

@@ -17,6 +17,7 @@ from typing import NamedTuple
 
 from attrs import frozen
 
+from batchsched.causes import HoldKind
 from batchsched.model.cluster import Queue, QueueStatus, TaskStatus
 from batchsched.model.reasons import QueueExcess
 from batchsched.model.resources import Amount, ResourceLimit, exact
@@ -425,8 +426,17 @@ def _column(tree: QueueTree, vectors: Mapping[int, Vector], dimension: int) -> l
 
 
 def reserved_tasks(job: JobState) -> list[TaskState]:
-    """Return the tasks of a job for which quota is reserved and which something holds."""
-    return [t for t in job.tasks if t.is_held and not t.is_backfill]
+    """Return the tasks of a job whose quota is reserved that are on no node yet.
+
+    Those by which the job is to grow, and which a controller has not admitted, have none.
+    """
+    return [
+        task
+        for task in job.tasks
+        if not task.is_backfill
+        and task.status is TaskStatus.PENDING
+        and not any(hold.kind is HoldKind.NOT_ADMITTED for hold in task.info.holds)
+    ]
 
 
 def use_of(view: SessionView, jobs: Collection[JobState]) -> Use:
@@ -442,7 +452,7 @@ def use_of(view: SessionView, jobs: Collection[JobState]) -> Use:
             charged += reserved_tasks(job)
         if not job.in_session:
             continue
-        if job.count(TaskStatus.PENDING):
+        if job.count(TaskStatus.PENDING) and not job.info.quota_reserved:
             pending = [t for t in job.having(TaskStatus.PENDING) if not t.is_backfill]
             if job.groups is not None:
                 pending = job.groups.within_maxima(view.in_task_order(pending))

@@ -363,6 +363,10 @@ class _Capacity:
         """The names of the leaves for which this has changed."""
         self._reserving = {job.uid: job for job in view.jobs.values() if _reserves(job)}
         """The jobs for which quota is reserved."""
+        self._reserved: frozenset[str] = frozenset()
+        """The UIDs of their tasks that were on no node when this was opened: they are charged."""
+        self._ahead: Vector = view.dimensions.zero
+        """What those of them request that are on no node yet."""
         self._accounts: QueueAccounts | None = None
         self._coverage: Coverage | None = None
         self._outcomes = OutcomesOfQueues(view.dimensions.resource)
@@ -415,6 +419,9 @@ class _Capacity:
 
     def _opened(self) -> QueueAccounts:
         zero = self._view.dimensions.zero
+        ahead = [task for job in self._reserving.values() for task in reserved_tasks(job)]
+        self._reserved = frozenset(task.uid for task in ahead)
+        self._ahead = total_of([task.resreq for task in ahead], zero)
         if self._uses is None:
             queues = self._view.queues.values()
             uses = {queue.name: use_of(self._view, queue.jobs) for queue in queues if queue.jobs}
@@ -439,12 +446,9 @@ class _Capacity:
 
     def _ceiling(self) -> Ceiling:
         """Return the most that all queues may hold: quota that is only reserved takes no node."""
-        zero = self._view.dimensions.zero
-        tasks = [task for job in self._reserving.values() for task in reserved_tasks(job)]
-        if not tasks:
+        if not self._reserved:
             return self._supply.ceiling
-        reserved = total_of([task.resreq for task in tasks], zero)
-        return lambda leaving: plus(self._supply.ceiling(leaving), reserved)
+        return lambda leaving: plus(self._supply.ceiling(leaving), self._ahead)
 
     def _surplus_weights(self, positions: Sequence[int], dimension: int) -> Sequence[int]:
         names, queues = self._tree.names, self._view.queues
@@ -462,6 +466,8 @@ class _Capacity:
     # Limits
 
     def allocatable(self, queue: QueueState, need: Need, /) -> Unfit | None:
+        if self._reserved and self._reserved.issuperset(task.uid for task in need.tasks):
+            return None  # it is charged already
         leaf = self._tree.position[queue.name]
         if need.leaving or not self._remembers:
             return self._refusal(leaf, need)
@@ -708,7 +714,9 @@ class _Capacity:
         self._needs.clear()
         self._refusals.clear()
         leaf = self._tree.position[task.job.queue.name]
-        if not task.is_backfill:
+        if task.uid in self._reserved:
+            self._ahead = (minus if sign > 0 else plus)(self._ahead, task.resreq)
+        elif not task.is_backfill:
             self.accounts.charge(leaf, task.resreq, sign)
         if self._coverage is not None:
             self._coverage.record_change(leaf, task.job)
