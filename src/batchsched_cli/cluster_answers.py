@@ -58,33 +58,13 @@ _WITHOUT_QUOTA = (
 )
 
 
-class ShownJobs:
-    """The jobs of a cluster with their states after one cycle, and the names they are shown by."""
+class JobNames:
+    """The names by which the jobs of a cluster are shown."""
 
     def __init__(self, question: Question) -> None:
         self.dump: Dump = question.dump()
-        self.result = question.result()
         self._namespace = question.namespace
-        self._of = {
-            each.job: each
-            for each in standings(
-                self.dump.snapshot,
-                self.result,
-                facts=self.dump.facts,
-                config=question.configuration().config,
-            )
-        }
         self._names: dict[str, str] = {}
-
-    @property
-    def known(self) -> list[JobInfo]:
-        """The jobs in the namespace that is asked for; in any, if none is."""
-        jobs = self.dump.snapshot.jobs
-        return [job for job in jobs if self._namespace in ("", job.namespace)]
-
-    def standing(self, uid: str) -> JobStanding:
-        """Return the state of a job."""
-        return self._of[uid]
 
     def name(self, uid: str) -> str:
         """Return the name by which a job is shown, and found: its owner's, if that is one job's.
@@ -108,6 +88,33 @@ class ShownJobs:
             return self.dump.find(name) == uid
         except UnknownNameError:
             return False
+
+
+class ShownJobs(JobNames):
+    """The jobs of a cluster with their states after one cycle, and the names they are shown by."""
+
+    def __init__(self, question: Question) -> None:
+        super().__init__(question)
+        self.result = question.result()
+        self._of = {
+            each.job: each
+            for each in standings(
+                self.dump.snapshot,
+                self.result,
+                facts=self.dump.facts,
+                config=question.configuration().config,
+            )
+        }
+
+    @property
+    def known(self) -> list[JobInfo]:
+        """The jobs in the namespace that is asked for; in any, if none is."""
+        jobs = self.dump.snapshot.jobs
+        return [job for job in jobs if self._namespace in ("", job.namespace)]
+
+    def standing(self, uid: str) -> JobStanding:
+        """Return the state of a job."""
+        return self._of[uid]
 
     def is_unsure(self, uid: str) -> bool:
         """Return whether something that was not seen could change whether a job starts."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 from operator import attrgetter
 from typing import NamedTuple, cast
@@ -12,6 +12,7 @@ from batchsched import (
     BatchschedError,
     HoldKind,
     NodeInfo,
+    Promise,
     Queue,
     QueueOutcome,
     QueueStatus,
@@ -24,7 +25,7 @@ from batchsched import (
 )
 from batchsched.kubernetes import parse_quantity
 from batchsched.tools import amount_text
-from batchsched_cli.cluster_answers import ShownJobs
+from batchsched_cli.cluster_answers import JobNames, ShownJobs
 from batchsched_cli.reading import Question, path_of
 from batchsched_cli.text import (
     MOST_LINES,
@@ -452,7 +453,8 @@ def nodes(question: Question) -> Answer:
     shown = ShownJobs(question)
     snapshot = shown.dump.snapshot
     label = _group_label(snapshot.nodes, question.arguments.text("--by"))
-    drawn = sorted(_drawn(snapshot, shown, label), key=lambda each: (each.group, each.node.name))
+    promises = (*shown.result.pipelined, *shown.result.reserved)
+    drawn = sorted(_drawn(snapshot, label, promises), key=lambda each: (each.group, each.node.name))
     sentence = Line(_nodes_sentence(drawn))
     data = {"by": label, "now": snapshot.now, "nodes": [_node_data(each) for each in drawn]}
     groups = {group: [*members] for group, members in groupby(drawn, attrgetter("group"))}
@@ -492,6 +494,35 @@ def nodes(question: Question) -> Answer:
         for group, members in groups.items()
     ]
     return Answer(0, (sentence, *pictures, Picture("", (), legend), *below), data)
+
+
+def before_and_after(
+    before: Snapshot,
+    after: Snapshot,
+    names: JobNames,
+    *,
+    nodes: Collection[str],
+    jobs: Iterable[str],
+) -> list[Picture]:
+    """Return pictures of some nodes before and after moves, and what the letters mean.
+
+    `jobs`: those that have letters of their own, by UID; 26 at most.
+    """
+    letters = dict(zip(dict.fromkeys(jobs), _LETTERS, strict=False))
+    first = [each for each in _drawn(before) if each.node.name in nodes]
+    as_before = {each.node.name: each.dimension for each in first}
+    then = [each for each in _drawn(after, dimensions=as_before) if each.node.name in nodes]
+    pictures = [
+        Picture(
+            title,
+            tuple(Bar(each.node.name, _cells(each, letters), each.text) for each in drawn),
+        )
+        for title, drawn in (("Before", first), ("After", then))
+    ]
+    meanings = {letter: names.name(uid) for uid, letter in letters.items()} | _MEANINGS
+    seen = {cell for picture in pictures for bar in picture.bars for cell in bar.cells}
+    legend = {letter: text for letter, text in meanings.items() if letter in seen}
+    return [*pictures, Picture("", (), legend)]
 
 
 def _topologies(snapshot: Snapshot, drawn: Sequence[_Drawn]) -> Iterator[Section]:
@@ -573,12 +604,18 @@ def _gang_text(gang: tuple[Resource, int, int]) -> str:
     return f"{counted(fit, 'task')} of {amounts_text(each.dimensions())}{more}"
 
 
-def _drawn(snapshot: Snapshot, shown: ShownJobs, label: str) -> Iterator[_Drawn]:
+def _drawn(
+    snapshot: Snapshot,
+    label: str = "",
+    promises: Iterable[Promise] = (),
+    dimensions: Mapping[str, str] = {},
+) -> Iterator[_Drawn]:
+    """Yield all nodes, each as its scarcest resource unless `dimensions` names another one."""
     on = defaultdict[str | None, list[tuple[str, TaskInfo]]](list)
     for uid, task in _tasks(snapshot):
         on[task.node_name].append((uid, task))
     promised = defaultdict[str, list[TaskInfo]](list)
-    for promise in (*shown.result.pipelined, *shown.result.reserved):
+    for promise in promises:
         promised[promise.node_name].append(snapshot.task(promise.task_uid))
     for node in snapshot.nodes:
         here = on[node.name]
@@ -586,7 +623,7 @@ def _drawn(snapshot: Snapshot, shown: ShownJobs, label: str) -> Iterator[_Drawn]
         keepers = {task.uid: task for _, task in here if task.status in _KEEPS}
         keepers |= {task.uid: task for task in promised[node.name]}
         used = sum_resources(task.resreq for _, task in holders)
-        dimension = _of_node(node.allocatable, used)
+        dimension = dimensions.get(node.name) or _of_node(node.allocatable, used)
         held: dict[str, float] = {}
         for uid, task in holders:
             amount = task.resreq.get(dimension)

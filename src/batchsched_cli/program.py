@@ -104,6 +104,25 @@ have ended; else as estimated (batchsched/estimate, activeDeadlineSeconds, Kueue
 maximum execution time); else for as long as --run-time says.""",
         ),
         Command(
+            "defrag",
+            "",
+            "which running tasks to move, and where to, so that nodes become free?",
+            "move_answers:defrag",
+            statuses=("the goal is reached by these moves, or without any", "it is not"),
+            options=(
+                Option("--free", "N", "at least N nodes are to be free of tasks of jobs"),
+                Option("--selector", "LABEL=VALUE", "only nodes with this label", repeats=True),
+                Option("--limit", "N", "the most moves"),
+                Option("--max-price", "N", "the most that freeing one node may cost"),
+                Option("--exempt", "JOB", "a job that stays where it is", repeats=True),
+            ),
+            more_help="""\
+A move stops a task and starts it again on another node; nothing is carried out.
+What is protected from eviction does not move. A move costs 1, or what a kept
+snapshot says that evicting the task costs. --json gives the plan, with the UIDs
+of pods.""",
+        ),
+        Command(
             "what-if",
             "CHANGE...",
             "what would the next cycle do after changes?",

@@ -53,9 +53,10 @@ class FreeNodes:
     selector: Mapping[str, str] = field(default=EMPTY, converter=AsMap[str, str])
     """The labels of the nodes that count; empty: all do."""
 
-    def __str__(self) -> str:
-        labels = ",".join(f"{key}={value}" for key, value in sorted(self.selector.items()))
-        return f"{counted(self.count, 'free node')}{f' with {labels}' if labels else ''}"
+    @property
+    def labels(self) -> str:
+        """The selector as it is written: ``pool=a,zone=b``."""
+        return ",".join(f"{key}={value}" for key, value in sorted(self.selector.items()))
 
 
 Goal = FreeNodes
@@ -141,16 +142,6 @@ class MovePlan(Report):
 
     def sections(self) -> tuple[Section, ...]:
         """Return the sections of the report: the answer, and a row for each move."""
-        how = (
-            f"{counted(len(self.moves), 'move')} in {counted(len(self.steps), 'step')}, "
-            f"cost {self.cost}"
-        )
-        if not self.steps:
-            title = "there already" if self.reached else "no move brings any nearer"
-        elif self.reached:
-            title = f"reached by {how}"
-        else:
-            title = f"not reached; {how} would free {self.gain}"
         rows = [
             (number, move.name or move.task_uid, move.from_node, move.to_node, step.cost)
             for number, step in enumerate(self.steps, start=1)
@@ -158,9 +149,23 @@ class MovePlan(Report):
         ]
         head = ("step", "task", "from", "to", "cost of the step")
         return (
-            Section(f"{self.goal}: {title}", in_full=True),
-            *([Section("Moves", (), head, rows)] if rows else ()),
+            Section(self._answer(), in_full=True),
+            *([Section("", (), head, rows)] if rows else ()),
         )
+
+    def _answer(self) -> str:
+        count, labels = self.goal.count, self.goal.labels
+        which = f" with {labels}" if labels else ""
+        nodes = f"{counted(count, 'node')}{which} {'is' if count == 1 else 'are'}"
+        how = counted(len(self.moves), "move")
+        if len(self.steps) > 1:
+            how += f" in {len(self.steps)} steps"
+        how += f", at a cost of {self.cost}"
+        if not self.steps:
+            return f"{nodes} free already" if self.reached else f"No node{which} can be freed"
+        if self.reached:
+            return f"{nodes} free after {how}"
+        return f"Fewer than {nodes} free: {self.gain} more after {how}, and no further"
 
     def to_dict(self) -> dict[str, JsonValue]:
         """Return the plan as dicts, lists, strings and numbers only, ready for JSON."""
