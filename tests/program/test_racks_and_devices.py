@@ -207,3 +207,91 @@ def test_the_end_of_a_job_is_advised_where_it_frees_enough_in_one_rack():
     told = run("why", "g", "--json", given=given).data
     ends = [each for each in told["would_start"] if each.startswith("end")]
     assert ends == ["end job team/h0"]
+
+
+# Racks of groups and of slices
+
+
+def kueue_job_in_racks(name, *sets, count=None):
+    """Return a Job that Kueue has not admitted; pod sets: name, count, and what they ask for."""
+    owner = dumps.kueue_job(name)
+    workload = dumps.workload(name, owner, count)
+    workload["spec"]["podSets"] = []
+    for role, number, asked in sets:
+        template = dumps.template("1")
+        template["metadata"]["annotations"] = {
+            f"kueue.x-k8s.io/podset-{key}": value for key, value in asked.items()
+        }
+        workload["spec"]["podSets"].append({"name": role, "count": number, "template": template})
+    return [owner, workload]
+
+
+def kueue_racks(*nodes):
+    """Return queues, a Topology, and nodes: cpus, block and rack; empty: it has no such label."""
+    levels = ["block", "rack", "kubernetes.io/hostname"]
+    spec = {"levels": [{"nodeLabel": each} for each in levels]}
+    given = [dumps.thing("kueue.x-k8s.io/v1beta1", "Topology", "t", namespace="", spec=spec)]
+    for n, (cpu, block, rack) in enumerate(nodes):
+        labels = {key: value for key, value in (("block", block), ("rack", rack)) if value}
+        given.append(dumps.node(f"n{n}", cpu, labels=labels))
+    return [*given, dumps.cluster_queue(cpu="99"), dumps.local_queue()]
+
+
+RACKS = [("2", "b0", "r0"), ("1", "b0", "r1"), ("2", "b1", "r2"), ("1", "b1", "r3")]
+
+
+def test_of_groups_in_racks_it_is_told_which_has_none():
+    sets = ("leader", 1, {}), ("workers", 3, {"required-topology": "rack"})
+    told = why("g", given=[*kueue_racks(*RACKS), *kueue_job_in_racks("g", *sets)])
+    assert told.lines[0] == (
+        "team/g waits, never fits: no rack could hold all 3 tasks of group workers even if it "
+        "were empty; the roomiest could hold 2"
+    )
+    assert "if it were first, 1 of 4 more would fit now" in told.out
+    assert "with 1 of its tasks placed, task team/g-workers-0 fits on none of 4 nodes" in told.out
+    assert "4 of 4 nodes are in a rack without room for all 3 tasks" in told.out
+
+
+def test_groups_that_have_room_alone_but_not_at_once_are_told_so():
+    sets = [(role, 2, {"required-topology": "block"}) for role in ("a", "b")]
+    given = [*kueue_racks(("3", "b0", "r0"), ("1", "b1", "r1")), *kueue_job_in_racks("g", *sets)]
+    told = why("g", given=given)
+    assert told.lines[0].endswith(
+        "never fits: not all of its groups have room at once, each on nodes that plugin topology "
+        "allows, even if these nodes were empty"
+    )
+    assert "if it were first, 2 of 4 more would fit now" in told.out
+    assert "fits on 0 of 2 nodes now" in told.out
+
+
+def test_slices_are_counted_as_slices():
+    asked = {"slice-required-topology": "rack", "slice-size": "2"}
+    given = kueue_racks(*RACKS)
+    told = why("g", given=[*given, *kueue_job_in_racks("g", ("main", 6, asked))])
+    assert told.lines[0] == (
+        "team/g waits, never fits: 2 of 3 slices of 2 tasks in one rack have room, even if these "
+        "nodes were empty"
+    )
+    assert "if it were first, 4 of 6 more would fit now" in told.out
+    assert "4 of 4 nodes are in a rack without room for one more slice of 2" in told.out
+    assert "  job team/g: minimum 4 instead of 6" in told.lines
+    asked["required-topology"] = "block"
+    told = why("g", given=[*given, *kueue_job_in_racks("g", ("main", 4, asked))])
+    assert told.lines[0] == (
+        "team/g waits, never fits: no block could hold 2 slices of 2 tasks, each in one rack, "
+        "even if it were empty; the roomiest could hold 1"
+    )
+    assert "if it were first, 2 of 4 more would fit now" in told.out
+
+
+@pytest.mark.parametrize("asked", ["required-topology", "preferred-topology"])
+def test_a_node_without_a_label_of_kueues_topology_is_not_in_it(asked):
+    """Kueue asks for the labels of all levels, also of those that the job does not ask for."""
+    large = kueue_racks(("4", "", "r0"), ("4", "b0", ""), ("1", "b1", "r1"))
+    new = kueue_job_in_racks("g", ("main", 2, {asked: "block"}))
+    told = why("g", given=[*large, *new])
+    assert "waits, never fits" in told.lines[0]
+    assert "1 lacks the label block, 1 lacks the label rack" in " ".join(told.out.split())
+    assert "nodes without a label of Topology t" in told.out
+    labelled = kueue_racks(("4", "b0", "r0"), ("1", "b1", "r1"))
+    assert "it would start" in why("g", given=[*labelled, *new]).out

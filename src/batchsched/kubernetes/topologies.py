@@ -14,6 +14,8 @@ from batchsched.kubernetes.job_drafts import WITHOUT_ROLE, JobDraft, with_tasks
 from batchsched.kubernetes.objects import KubernetesObject, Reader, annotation, whole_number
 from batchsched.kubernetes.pods import ENDED, label_selector
 from batchsched.model.cluster import JobInfo, NodeInfo, TaskGroup, TaskInfo, TaskStatus
+from batchsched.model.constraints import NodeAffinity, NodeSelectorTerm, Operator, Requirement
+from batchsched.model.notice import NoticeCode
 from batchsched.model.topology import Domain, Segment, Topology, TopologyRequest
 from batchsched.model.validation.topology import has_requests
 
@@ -83,6 +85,8 @@ class Topologies:
         self.found: dict[str, Topology] = {}
         """By the names that they have in the snapshot."""
         self._of_kai: dict[str, str] = {}
+        self._of_labelled: dict[str, Sequence[str]] = {}
+        """The levels of Kueue's topologies that some nodes are not in, as they lack a label."""
         self._tiers: dict[int, str] = {}
         """The levels of HyperNodes, by tier."""
         self._tier_named: dict[str, int] = {}
@@ -95,6 +99,8 @@ class Topologies:
                     self.found[name] = Topology(name, list(dict.fromkeys(levels)))
                     if group == api.KAI_TOPOLOGIES:
                         self._of_kai[given.name] = name
+                    elif any(one not in node.labels for node in nodes for one in levels):
+                        self._of_labelled[name] = levels
         hyper_nodes = objects.of(api.HYPER_NODES, "HyperNode")
         if hyper_nodes:
             self._read_hyper_nodes(hyper_nodes, nodes)
@@ -143,7 +149,30 @@ class Topologies:
             job = self._asked_of_replicas(job, draft)
         if not has_requests(job):
             job = self._asked_by_pods(job, draft)
+            job = self._on_labelled(job, draft) if self._of_labelled else job
         return _with_numbers(job, draft)
+
+    def _on_labelled(self, job: JobInfo, draft: JobDraft) -> JobInfo:
+        """Return a job whose tasks stay in the topology that they ask for, as Kueue sees to.
+
+        A node is in it that has the labels of all its levels.
+        """
+        asked = {group.name: group.topology for group in job.groups}
+        tasks: list[TaskInfo] = []
+        named: set[str] = set()
+        for task in job.tasks:
+            request_ = asked.get(task.group or "") or job.topology
+            name = "" if request_ is None else request_.topology or ""
+            if name in self._of_labelled and task.status.to_place:
+                named.add(name)
+                task = _requiring(task, self._of_labelled[name])  # noqa: PLW2901 - the same task
+            tasks.append(task)
+        for name, main in ((name, draft.main) for name in sorted(named)):
+            levels = ", ".join(self._of_labelled[name])
+            text = f"nodes without a label of Topology {name} ({levels}) are not in it"
+            if main is not None:
+                main.note(NoticeCode.READ_AS, _PATH, text)
+        return with_tasks(job, tasks) if named else job
 
     def _asked_of_kai(self, job: JobInfo, given: KubernetesObject) -> JobInfo:
         spec = given.spec
@@ -399,6 +428,19 @@ def _members(
         else:
             names = []
         yield from ((kind, name) for name in names)
+
+
+def _requiring(task: TaskInfo, labels: Iterable[str]) -> TaskInfo:
+    """Return a task for nodes with some labels, whatever their values."""
+    own = task.node_affinity or NodeAffinity()
+    exist = tuple(Requirement(key=label, operator=Operator.EXISTS) for label in labels)
+    terms = (NodeSelectorTerm(),) if own.required is None else own.required
+    required = [
+        evolve(term, match_expressions=(*term.match_expressions, *exist))
+        for term in terms
+        if own.required is None or not term.is_empty()
+    ]
+    return evolve(task, node_affinity=evolve(own, required=required))
 
 
 def _only_role(job: JobInfo, uids: Collection[str]) -> str | None:

@@ -316,6 +316,42 @@ class NoDomain:
     little of a dimension is free in sum (``too little gpu``), or it is ``fragmented``."""
     home: int | None = None
     """In how many domains tasks of it are already, if not in one; None: in one, or none are."""
+    group: str = ""
+    """The group of the job that they are of; empty: the job as a whole."""
+    segment: int = 0
+    """How many of them must be in one domain of a narrower level each; 0: they are not cut."""
+    segment_level: str = ""
+    """That level."""
+
+    @property
+    def what(self) -> str:
+        """What must be in one domain, in words.
+
+        >>> print(NoDomain(level="block", needed=4, segment=2, segment_level="rack").what)
+        2 slices of 2 tasks, each in one rack
+        >>> print(NoDomain(level="rack", needed=4, group="workers").what)
+        4 tasks of group workers
+        """
+        text = counted(self.needed, "task")
+        if self.segment:
+            text = f"{counted(self._slices, 'slice')} of {counted(self.segment, 'task')}"
+        if self.group:
+            text += f" of group {self.group}"
+        return f"{text}, each in one {level_word(self.segment_level)}" if self.segment else text
+
+    @property
+    def is_of_segments_alone(self) -> bool:
+        """Whether each segment may be in any domain of the level, wherever the others are."""
+        return bool(self.segment) and self.segment_level == self.level
+
+    @property
+    def held(self) -> int:
+        """How much of that the roomiest domain holds: whole segments, if it is cut into these."""
+        return self.best // self.segment if self.segment else self.best
+
+    @property
+    def _slices(self) -> int:
+        return -(-self.needed // self.segment)
 
     @property
     def text(self) -> str:
@@ -326,13 +362,16 @@ class NoDomain:
             return f"its tasks are in {where if self.home else f'no {level}'}"
         if not self.domains:
             return f"no node is in a {level}"
-        tasks = counted(self.needed, "task")
+        tasks = self.what
+        if self.is_of_segments_alone:
+            has = f"{self.held or 'none'} of {tasks.replace(', each', '')}"
+            return f"{has} {'have' if self.held > 1 else 'has'} room"
         text = f"no {level} has room for {tasks}"
         roomiest = "the roomiest"
         if self.domains == 1:
             text, roomiest = f"the only {level} has no room for {tasks}", "it"
-        if self.best:
-            text += f"; {roomiest} has room for {self.best:,}"
+        if self.held:
+            text += f"; {roomiest} has room for {self.held:,}"
         elif self.needed > 1:
             text += ", nor for one of them"
         ranked = by_frequency(self.causes)

@@ -420,6 +420,9 @@ def why_no_set(session: Session, need: Need) -> Unfit | None:
     tried = list(islice(sets, MOST_SETS))
     if everywhere in tried:
         return None
+    part = part_without_set(session, asked)
+    if part is not None:
+        return part[1]
     # It was asked already, so it raises nothing and does not answer otherwise.
     plugin = next(
         name
@@ -427,13 +430,36 @@ def why_no_set(session: Session, need: Need) -> Unfit | None:
         if offer(asked, everywhere) is not None
     )
     detail = f"plugin {plugin} offers no set of nodes for it"
-    if tried:
+    if tried and parts_by_group(session, asked, None):
+        detail = "not all of its groups have room at once, each on nodes that plugin "
+        detail += f"{plugin} allows"
+    elif tried:
         count, needed = counted(len(tried), "set"), len(need.tasks)
         detail = f"in none of {count} of plugin {plugin} is room for {needed} together"
         counts = session.state.view.counts(asked, Stage.NOW)
         if counts is not None:
             detail += f" (most: {min(needed - 1, max(map(counts.of, tried)))})"
     return Unfit(UnfitReason.NO_DOMAIN, plugin=plugin, detail=detail)
+
+
+def part_without_set(session: Session, need: Need) -> tuple[Need, Unfit] | None:
+    """Return the need of a group of a job for which there is no set even alone, and why.
+
+    None: there is no such group, as far as plugins tell.
+    """
+    for part in parts_by_group(session, need, None):
+        told = _sets_of(session, part, whole_cluster(session))
+        refusal = told if isinstance(told, Unfit) else None
+        no_domain = None if refusal is None else refusal.no_domain
+        if no_domain is not None and (
+            no_domain.home is not None or no_domain.best < no_domain.needed
+        ):
+            assert refusal is not None
+            return part, refusal
+        below = part_without_set(session, part)
+        if below is not None:
+            return below
+    return None
 
 
 def whole_cluster(session: Session) -> NodeSet:
@@ -583,7 +609,7 @@ def try_in(
             return False
         placed = {task.uid for part in within.parts for task in part.tasks}
         return place_all([task for task in need.tasks if task.uid not in placed], within)
-    groups = () if need.near else _parts_by_group(session, need, stage)
+    groups = () if need.near else parts_by_group(session, need, stage)
     if not groups:
         return place_all(need.tasks, within)
     begin = len(statement)
@@ -630,7 +656,7 @@ def _try_group(
     return False
 
 
-def _parts_by_group(session: Session, need: Need, stage: Stage) -> Sequence[Need]:
+def parts_by_group(session: Session, need: Need, stage: Stage | None) -> Sequence[Need]:
     """Return the needs of the groups directly in that of a need, in the order of plugins."""
     groups = need.job.groups
     if groups is None or not need.job.info.groups:

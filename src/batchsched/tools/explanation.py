@@ -701,8 +701,12 @@ def _of_nodes(session: Session, result: CycleResult, state: JobState, task: Task
         room = room_in_sets(session, trial, state)
         fits, lacking = fits_of(session, task), state.lacks()
         if room is not None:
+            blocked = room.blocked(task)
+            if blocked is not None:
+                placed, fits = room.held, fits_of(session, blocked)
             domains = nearest_domains(session, room, fits)
             fits = [evolve(f, apart=room.refusal_of(f)) if f.takes_it else f for f in fits]
+            why = counted(fits, task.info if blocked is None else blocked.info)
         elif lacking > 1 and state.groups is None:
             tasks = session.in_task_order(state.having(TaskStatus.PENDING))
             placed, blocked = placed_of(session, trial, tasks)

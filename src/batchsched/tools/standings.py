@@ -748,10 +748,13 @@ class _EmptyNodes:
         if not alone.binds and cause:
             return f"none of these nodes could take it even if empty: {cause}"
         waits = (result.pending.get(task.uid) for task in job.tasks)
-        refusals = (each.refusal for each in waits if each and each.refusal)
+        refusals = [each.refusal for each in waits if each and each.refusal]
         no_domain = next((each.no_domain for each in refusals if each.no_domain), None)
         if no_domain is not None and no_domain.home is None:
             return _no_empty_domain(no_domain)
+        apart = next((each for each in refusals if each.reason is UnfitReason.NO_DOMAIN), None)
+        if apart is not None and no_domain is None:
+            return f"{apart.text}, even if these nodes were empty"
         room = min(len(alone.binds), max(0, needed - 1))
         have = "has" if room == 1 else "have"
         text = f"only {room} of the {needed} tasks that it needs {have} room, "
@@ -768,12 +771,18 @@ def _no_empty_domain(told: NoDomain) -> str:
     """Return that no domain of a topology could hold what must be in one."""
     if not told.domains:
         return told.text
+    if told.is_of_segments_alone:
+        return f"{told.text}, even if these nodes were empty"
     level, tasks = level_word(told.level), all_of(told.needed, "task")
+    if told.segment:
+        tasks = f"{told.what},"
+    elif told.group:
+        tasks += f" of group {told.group}"
     text = f"no {level} could hold {tasks} even if it were empty"
     roomiest = "the roomiest"
     if told.domains == 1:
         text, roomiest = f"the only {level} could not hold {tasks} even if it were empty", "it"
-    return f"{text}; {roomiest} could hold {told.best}" if told.best else text
+    return f"{text}; {roomiest} could hold {told.held}" if told.held else text
 
 
 def _has_started(job: JobInfo, result: CycleResult) -> bool:

@@ -771,9 +771,9 @@ class _Domains:
         return _no_domain(need, wanted, level, home=len(having))
 
     def _why_none(self, need: Need, wanted: _Wanted, bound: Sequence[Area] | None) -> Unfit | None:
-        if wanted.required < 0:
+        if wanted.required < 0 and not wanted.segments:
             return None
-        domains = _within(wanted.root.at(wanted.required), bound)
+        domains = _within(wanted.root.at(max(wanted.required, wanted.root.level)), bound)
         counts = self._view.counts(need, Stage.NOW)
         is_known = counts is not None and bound is None and Shortcut.ROOM not in self._view.plain
         if not is_known:
@@ -802,8 +802,12 @@ class _Domains:
             best = max(best, held)
             cause = self._cause(need, area)
             causes[cause] = causes.get(cause, 0) + 1
+        level = wanted.required
+        if level < 0:
+            level = wanted.segments[0][1]
+            domains = wanted.root.at(level)
         count = len(domains)
-        return _no_domain(need, wanted, wanted.required, domains=count, best=best, causes=causes)
+        return _no_domain(need, wanted, level, domains=count, best=best, causes=causes)
 
     def _most_of_unlike(self, need: Need, area: Area) -> int:
         free, held = self._view.free(area), 0
@@ -839,6 +843,7 @@ def _no_domain(
     causes: Mapping[str, int] = EMPTY,
     home: int | None = None,
 ) -> Unfit:
+    size, of = wanted.segments[0] if wanted.segments and home is None else (0, 0)
     no_domain = NoDomain(
         topology=wanted.topology,
         level=wanted.levels[level],
@@ -847,6 +852,9 @@ def _no_domain(
         needed=len(need.tasks),
         causes=causes,
         home=home,
+        group="" if need.group is None else need.group.name,
+        segment=size,
+        segment_level=wanted.levels[of] if size else "",
     )
     return Unfit(UnfitReason.NO_DOMAIN, "topology", no_domain=no_domain)
 
