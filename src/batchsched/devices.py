@@ -407,6 +407,8 @@ class DeviceSearch:
             counts,
             asks_for_all=request.count == "all",
             unpublished=unpublished,
+            part=shown_part(request),
+            number=1 if request.count == "all" else request.count,
         )
 
     def _serve(self, place: int) -> Iterator[tuple[DevicePick, ...]]:
@@ -566,6 +568,26 @@ def _pick_of(variant: _Variant, candidate: Candidate) -> DevicePick:
 def shown_selectors(request: DeviceRequest) -> tuple[str, ...]:
     """Return the selectors of a request as text."""
     return tuple([each if isinstance(each, str) else "..." for each in request.select])
+
+
+OF_NODE = ('device.driver == ""',)
+"""The selectors of devices that nodes count themselves, without a driver."""
+_PARTS = {500: "half", 250: "a quarter", 750: "three quarters"}
+
+
+def shown_part(request: DeviceRequest) -> str:
+    """Return the part of each device that a request asks for, as text; empty: no part alike.
+
+    >>> shown_part(DeviceRequest(name="gpu", capacity={"memory": Milli(500)}))
+    'half'
+    """
+    amounts = [*request.capacity.values()]
+    first = amounts[0] if amounts else None
+    if isinstance(first, int) and [*request.capacity] == ["memory"] and request.select == OF_NODE:
+        return f"{first:,} MiB"  # nodes tell the memory of their own devices so
+    if not isinstance(first, Milli) or any(each != first for each in amounts):
+        return ""
+    return _PARTS.get(first.thousandths, f"{first.thousandths / 10:g}%")
 
 
 def candidate_of(claim: DeviceClaim, request: DeviceRequest, device: Device) -> Candidate:

@@ -295,3 +295,50 @@ def test_a_node_without_a_label_of_kueues_topology_is_not_in_it(asked):
     assert "nodes without a label of Topology t" in told.out
     labelled = kueue_racks(("4", "b0", "r0"), ("1", "b1", "r1"))
     assert "it would start" in why("g", given=[*labelled, *new]).out
+
+
+# Parts of GPUs, and claims of no pod
+
+
+def kai_part(name, *, on=None, group=None, **notes):
+    labels = {"runai-gpu-group": group} if group else {}
+    return [dumps.kai_group(name, 1), *dumps.kai_pods(name, 1, notes=notes, labels=labels, on=on)]
+
+
+@pytest.mark.parametrize(
+    ("asked", "said"),
+    [
+        ({"gpu-fraction": "0.5"}, "1 has no GPU with half of it free"),
+        ({"gpu-fraction": "0.45"}, "1 has no GPU with 45% of it free"),
+        ({"gpu-memory": "40000"}, "1 has no GPU with 40,000 MiB of it free"),
+        (
+            {"gpu-fraction": "0.35", "gpu-fraction-num-devices": "2"},
+            "1 has fewer than 2 GPUs with 35% of each free",
+        ),
+    ],
+)
+def test_a_part_of_a_gpu_that_no_gpu_has_free_is_told_as_that(asked, said):
+    labels = {"nvidia.com/gpu.memory": "80000", "nvidia.com/gpu.count": "2"}
+    given = [*dumps.kai_queues(), dumps.node("n1", "16", 2, labels=labels)]
+    for name, part in (("a", "0.6"), ("b", "0.7")):
+        given.append(
+            dumps.pod(
+                f"gpu-reservation-{name}",
+                "0",
+                1,
+                on="n1",
+                namespace="kai-resource-reservation",
+                labels={"app": "kai-resource-reservation", "runai-gpu-group": name},
+            )
+        )
+        given += kai_part(name, on="n1", group=name, **{"gpu-fraction": part})
+    told = why("new", given=[*given, *kai_part("new", **asked)])
+    assert said in " ".join(told.out.split())
+    assert "device.driver" not in told.out
+
+
+def test_a_claim_that_no_pod_uses_is_named_and_never_said_to_stay():
+    given = [dumps.node("n1"), *devices({}), claim("left", has=["d0"]), claim("c1")]
+    told = why("want", given=[*given, *job("want", "c1")])
+    assert "waits, no room" in told.lines[0]
+    assert "claim team/left of no pod with d0" in told.out

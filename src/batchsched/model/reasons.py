@@ -68,11 +68,25 @@ class DevicesRefused:
     """Whether the request is for all devices that its selectors accept."""
     unpublished: str = ""
     """An attribute that a constraint reads, and that none of the selected devices has."""
+    part: str = ""
+    """The part of a device that is asked for, in words, such as ``half``; empty: all of it."""
+    number: int = 1
+    """Of how many devices that part is asked for."""
+
+    @property
+    def words(self) -> str:
+        """What nodes lack of which a part is asked for: ``have no GPU with half of it free``."""
+        thing = "GPU" if self.request == "gpu" else f"device for request {self.request}"
+        if self.number == 1:
+            return f"have no {thing} with {self.part} of it free"
+        return f"have fewer than {self.number} {thing}s with {self.part} of each free"
 
     @property
     def of_request(self) -> str:
         """The request in words."""
-        selectors = f" ({' && '.join(self.selectors)})" if self.selectors else ""
+        # Which devices are counted by the node itself is no choice of anybody's.
+        chosen = [each for each in self.selectors if each != 'device.driver == ""']
+        selectors = f" ({' && '.join(chosen)})" if chosen else ""
         which = ", which asks for all" if self.asks_for_all else ""
         return f"request {self.request}{selectors}{which}"
 
@@ -435,6 +449,8 @@ class Unfit:
         if self.reason is UnfitReason.INSUFFICIENT_RESOURCE and detail.rpartition("/")[2] == "gpu":
             detail = "GPUs"
         if self.devices is not None:
+            if self.devices.part and self.reason is UnfitReason.DEVICES_TAKEN:
+                return self.devices.words
             detail = str(self.devices)
         return self.reason.words.format(detail=detail, plugin=self.plugin)
 

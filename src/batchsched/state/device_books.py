@@ -23,6 +23,7 @@ from batchsched.devices import (
     candidate_of,
     has_left,
     problem_of_selector,
+    shown_part,
     shown_selectors,
 )
 from batchsched.errors import Fault, SnapshotError
@@ -92,8 +93,14 @@ class _OneRequest:
         counts = {**self.refused, "taken": taken} if taken else self.refused
         if len(self.candidates) < self.count:
             reason, counts = UnfitReason.NO_DEVICE, self.refused
-        selectors = shown_selectors(self.request)
-        return Unfit(reason, PLUGIN, devices=DevicesRefused(self.request.name, selectors, counts))
+        refused = DevicesRefused(
+            self.request.name,
+            shown_selectors(self.request),
+            counts,
+            part=shown_part(self.request),
+            number=self.count,
+        )
+        return Unfit(reason, PLUGIN, devices=refused)
 
 
 @define(eq=False)

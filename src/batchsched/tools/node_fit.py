@@ -35,12 +35,13 @@ class Holder:
     """A task that holds resources on a node."""
 
     task: str
+    """The UID of the task; empty: it is a claim that has devices although no task uses it."""
     name: str
-    """The display name of the task."""
+    """The display name of the task, or of that claim."""
     job: str | None
     """The UID of its job; None: it belongs to no job."""
     how: str
-    """``runs``, ``is leaving``, ``is promised``, ``is held by an unready gang`` or
+    """``runs``, ``of no pod``, ``is leaving``, ``is promised``, ``is held by an unready gang`` or
     ``is reserved``."""
     amount: Resource
     devices: tuple[str, ...] = ()
@@ -277,8 +278,30 @@ def _near(
         name=node.name,
         missing=session.ledger.dimensions.resource(_missing(task, node, taken)),
         refusal=", ".join(agreeing(text, 1) for text in refusals),
-        holders=tuple(_holder(session, other, how) for other, how in held_by),
+        holders=(
+            *(_claims_of_no_task(session, node) if lacks_devices else ()),
+            *(_holder(session, other, how) for other, how in held_by),
+        ),
     )
+
+
+def _claims_of_no_task(session: Session, node: NodeState) -> Iterator[Holder]:
+    """Yield the claims that have devices of a node although no task uses them, by name."""
+    there = {each.key for each in session.state.view.device_books.of(node).offer.devices}
+    devices: dict[str, dict[str, None]] = {}
+    for pick in session.ledger.common["held"]:
+        if pick.device in there and not pick.admin:
+            devices.setdefault(pick.shared or pick.claim, {})[pick.device[2]] = None
+    for name in sorted(devices):
+        yield Holder(
+            task="",
+            name=f"claim {name}",
+            job=None,
+            how="of no pod",
+            amount=Resource(),
+            devices=tuple(devices[name]),
+            until=None,
+        )
 
 
 def _part(session: Session, amounts: Sequence[Amount]) -> float:

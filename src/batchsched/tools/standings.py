@@ -702,7 +702,8 @@ class _EmptyNodes:
         every = [*self._snapshot.other_tasks, *(t for j in self._snapshot.jobs for t in j.tasks)]
         daemons = [task for task in every if task.is_on_each_node and task.status.holds]
         queues = [Queue(name=_QUEUE)]
-        return Cluster(evolve(self._snapshot, jobs=(), queues=queues, other_tasks=daemons))
+        # A claim without a task is somebody's to delete, as jobs are to end.
+        return Cluster(evolve(self._snapshot, jobs=(), queues=queues, other_tasks=daemons, held=()))
 
     @cached_property
     def _lives(self) -> Sequence[AttachedScheduler]:
