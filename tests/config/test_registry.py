@@ -20,7 +20,10 @@ def test_the_default_registry_has_all_plugins_and_actions() -> None:
         "capacity conformance devices drf fcfs gang las nodeorder placement predicates priority "
         "proportion protection sjf sla topology usage"
     )
-    assert " ".join(registry.action_names) == "allocate backfill plan preempt reclaim reserve"
+    assert (
+        " ".join(registry.action_names)
+        == "allocate backfill consolidate plan preempt reclaim reserve"
+    )
 
 
 def test_each_default_registry_is_a_new_one() -> None:

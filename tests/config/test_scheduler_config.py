@@ -30,7 +30,7 @@ PLUGINS = (
     "capacity, conformance, devices, drf, fcfs, gang, las, nodeorder, placement, predicates, "
     "priority, proportion, protection, sjf, sla, topology, usage"
 )
-ACTIONS = "allocate, backfill, plan, preempt, reclaim, reserve"
+ACTIONS = "allocate, backfill, consolidate, plan, preempt, reclaim, reserve"
 FLAGS = (
     "enableJobOrder, enableQueueOrder, enableTaskOrder, enablePredicate, enableNodeOrder, "
     "enablePreemptable, enableReclaimable, enableJobReady, enableJobPipelined"

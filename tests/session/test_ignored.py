@@ -86,7 +86,7 @@ ALWAYS = {
     *("JobInfo.queue", "JobInfo.tasks", "JobInfo.depends_on", "JobInfo.holds"),
     *("JobInfo.max_available", "JobInfo.min_groups", "TaskInfo.status", "TaskInfo.node_name"),
     *("TaskInfo.resreq", "TaskInfo.init_resreq", "TaskInfo.is_backfill", "TaskInfo.group"),
-    *("TaskInfo.holds", "NodeInfo.allocatable", "Queue.parent", "Queue.state"),
+    *("TaskInfo.holds", "TaskInfo.leaving", "NodeInfo.allocatable", "Queue.parent", "Queue.state"),
     *("Queue.reclaimable",),
 }
 """What counts under every configuration, or says nothing without another field here."""

@@ -35,7 +35,7 @@ class Registry:
     >>> print(*registry.plugin_names[7:])
     nodeorder placement predicates priority proportion protection sjf sla topology usage
     >>> registry.action_names
-    ('allocate', 'backfill', 'plan', 'preempt', 'reclaim', 'reserve')
+    ('allocate', 'backfill', 'consolidate', 'plan', 'preempt', 'reclaim', 'reserve')
     """
 
     def __init__(self) -> None:
@@ -174,6 +174,7 @@ _PLUGINS = {
 _ACTIONS = {
     "allocate": "batchsched.actions.allocate:AllocateAction",
     "backfill": "batchsched.actions.backfill:BackfillAction",
+    "consolidate": "batchsched.actions.consolidate:ConsolidateAction",
     "plan": "batchsched.actions.plan:PlanAction",
     "preempt": "batchsched.actions.preempt:PreemptAction",
     "reclaim": "batchsched.actions.reclaim:ReclaimAction",

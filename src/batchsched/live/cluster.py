@@ -16,7 +16,7 @@ from batchsched.model.cluster import (
     TaskStatus,
 )
 from batchsched.model.devices import CounterSet, Device, DevicePick
-from batchsched.model.result import Bind, CycleResult, Eviction
+from batchsched.model.result import CycleResult, Decision
 from batchsched.model.snapshot import EVICTIONS_KEPT, Snapshot
 from batchsched.model.topology import Topology
 from batchsched.model.validation.arguments import checks_arguments
@@ -276,7 +276,11 @@ class Cluster:
         if not at_once:
             moving = [(uid, content.tasks[uid].status) for uid in content.unsettled]
             to_start = [uid for uid, status in moving if status in TO_START]
-            leaving = [uid for uid, status in moving if status is TaskStatus.RELEASING]
+            leaving = [
+                uid
+                for uid, status in moving
+                if status is TaskStatus.RELEASING or content.tasks[uid].leaving is not None
+            ]
             stays = (TaskStatus.BOUND, TaskStatus.RELEASING)
             if decides_nothing(cycle) and all(status in stays for _, status in moving):
                 set_eligible_times(content)
@@ -284,7 +288,7 @@ class Cluster:
                 content.commit()
                 return
             not_started = [*to_start, *_uids_of(cycle.binds)]
-            still_releasing = [*leaving, *_uids_of(cycle.evictions)]
+            still_releasing = [*leaving, *_uids_of(cycle.evictions), *_uids_of(cycle.moves)]
         elif (
             type(cycle) is CycleResult
             and not content.unsettled
@@ -319,7 +323,7 @@ class Cluster:
             replacement=replacement,
             keep_reservations=keep_reservations,
         )
-        written = evictions_written(cycle.evictions, job_of_task(content), now=content.now)
+        written = evictions_written(cycle, job_of_task(content), now=content.now)
         mark = content.mark()
         try:
             set_eligible_times(content)
@@ -378,7 +382,7 @@ class Cluster:
         )
 
 
-def _uids_of(decided: Iterable[Bind | Eviction]) -> list[str]:
+def _uids_of(decided: Iterable[Decision]) -> list[str]:
     """Return the UIDs that decisions name; what is wrong with a result is told elsewhere."""
     try:
         return [each.task_uid for each in decided]

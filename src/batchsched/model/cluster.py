@@ -374,6 +374,21 @@ def _preemptible(given: Preemptible | bool, /) -> Preemptible:
 
 
 @frozen(kw_only=True)
+class LeftNode:
+    """A node that a task leaves because it moves, and what plugins have chosen for it there."""
+
+    node_name: str
+    devices: tuple[DevicePick, ...] | None = field(
+        default=None, converter=AsTupleOrNone[DevicePick]
+    )
+    """Its devices there. None: unknown."""
+    choices: Mapping[str, Hashable] = field(
+        default=EMPTY, converter=AsMap[str, Hashable], repr=False
+    )
+    """What other plugins have chosen for it there, by plugin."""
+
+
+@frozen(kw_only=True)
 class TaskInfo:
     """A task: it requests resources and runs on one node (a pod).
 
@@ -449,6 +464,22 @@ class TaskInfo:
     """What its eviction costs, in units of the caller's. None: as the plugin ``protection`` is
     told by its argument ``cost``."""
 
+    leaving: LeftNode | None = field(default=None, repr=False)
+    """Where a task that is promised another node still runs, until it starts again there: it moves.
+    What it holds is released with that place. None: it does not move."""
+
+    @property
+    def is_on_node(self) -> bool:
+        """Whether it holds resources, where it is or, if it moves, on the node that it leaves."""
+        return self.status.holds or self.leaving is not None
+
+    @property
+    def held_node(self) -> str | None:
+        """The name of the node whose resources it holds, if any; see `is_on_node`."""
+        if self.leaving is not None:
+            return self.leaving.node_name
+        return self.node_name if self.status.holds else None
+
     def seconds_held(self, now: float, /) -> float:
         """Return for how many seconds it has held resources until `now`, in all runs.
 
@@ -460,7 +491,7 @@ class TaskInfo:
         >>> again.seconds_held(100)
         35
         """
-        if self.start_time is None or self.start_time >= now or not self.status.holds:
+        if self.start_time is None or self.start_time >= now or not self.is_on_node:
             return self.attained_service
         return self.attained_service + (now - self.start_time)
 
@@ -527,7 +558,7 @@ class ChoiceFields(TypedDict):
     devices: tuple[DevicePick, ...] | None
 
 
-def choices_of(chosen: TaskInfo | HasChoices, /) -> Mapping[str, Hashable]:
+def choices_of(chosen: TaskInfo | LeftNode | HasChoices, /) -> Mapping[str, Hashable]:
     """Return all choices by plugin, including devices. O(choices) with devices, else O(1)."""
     if chosen.devices is None:
         return chosen.choices

@@ -235,6 +235,12 @@ covered by its queue's share: 7, would still be 2 GPUs short on n3
 
     refusals: tuple[Refusal, ...] = ()
     """The rules that refuse candidates, or the claim itself, as plugins name them."""
+    most_moves: int | None = None
+    """How many tasks it would let move at most, where it searched for tasks to move: those that may
+    not are in `out`. None: it searched for tasks to evict."""
+    tries: int | None = None
+    """How many tries it had, where it ended with the last of them and not because nothing serves.
+    """
 
     @property
     def text(self) -> str:
@@ -266,6 +272,10 @@ covered by its queue's share: 7, would still be 2 GPUs short on n3
             parts.append(text)
         if self.beside_promises:
             parts.append(f"beside what is promised, {_unfit_text(self.beside_promises)}")
+        if self.tries is not None:
+            parts.append(f"ended after {self.tries:,} tries")
+        elif self.most_moves is not None and not self.best_node:
+            parts.append(f"needs more than {counted(self.most_moves, 'move')}, or more places")
         text = f"{self.action} searched {counted(self.nodes, 'node')} "
         text += f"with {counted(self.candidates, 'candidate')}"
         return f"{text}: {', '.join(parts)}" if parts else text

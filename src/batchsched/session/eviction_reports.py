@@ -255,6 +255,8 @@ class EvictionReports:
                 accepts_without(session, task, node, everybody) for node in still_refusing
             ),
             refusals=refusals,
+            most_moves=search.most_moves,
+            tries=search.tries,
         )
 
     def _refusals(
@@ -285,7 +287,8 @@ class EvictionReports:
         for node, candidates in zip(searched, groups, strict=True):
             group = session.in_victim_order(candidates)
             reasons = why_not(node, group)
-            out.update(_NOT_ENOUGH if reason is None else reason for reason in reasons)
+            free_words = "" if search.most_moves is not None else _NOT_ENOUGH
+            out.update(words for reason in reasons if (words := reason or free_words))
             free.append([one for one, reason in zip(group, reasons, strict=True) if reason is None])
         return out, free
 

@@ -11,16 +11,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import (
-    Collection,
-    Generator,
-    Hashable,
     Iterable,
     Iterator,
-    Mapping,
     Sequence,
 )
-from contextlib import AbstractContextManager, contextmanager
-from functools import partial
 from itertools import chain
 from operator import attrgetter
 
@@ -28,92 +22,24 @@ from batchsched.errors import plugin_error
 from batchsched.model.cluster import TaskStatus
 from batchsched.model.reasons import Unfit
 from batchsched.placement.plain_loop import refusal_by
-from batchsched.plugin.node_functions import Predicate, Reads
+from batchsched.plugin.node_functions import Predicate
+from batchsched.session.ahead import (
+    TASKS,
+    all_coming,
+    all_leaving,
+    any_reads,
+    as_gone,
+    as_it_will_be,
+    looks_ahead,
+    moved_for_now,
+    refusal_ahead,
+)
 from batchsched.session.session import Session, Statement
 from batchsched.state.memory import DependsOn
 from batchsched.state.records import NodeState, TaskState
 from batchsched.state.shortcuts import Shortcut
 
 # As they will be
-
-
-def looks_ahead(session: Session, task: TaskState) -> bool:
-    """Return whether nodes may accept a task otherwise once others have left or come."""
-    if session.plain and Shortcut.ROOM in session.plain:
-        return True
-    swayed = session.plugins.swayed
-    return bool(swayed) and _any_reads(swayed, task, _ACCOUNTS_AND_TASKS)
-
-
-_TASKS = (Reads.NODE, Reads.CLUSTER)
-_ACCOUNTS_AND_TASKS = (Reads.ACCOUNTS, *_TASKS)
-
-
-def _any_reads(
-    predicates: Iterable[tuple[str, Predicate]],
-    task: TaskState,
-    what: Collection[Reads],
-) -> bool:
-    """Return whether any predicate reads certain things of the cluster for a task."""
-    name = ""
-    try:
-        for name, predicate in predicates:  # noqa: B007 - the name is for the error
-            if predicate.reads_for(task) in what:
-                return True
-    except Exception as error:
-        raise plugin_error(name, "predicates", error) from error
-    return False
-
-
-_Move = tuple[TaskState, TaskStatus, NodeState | None, Mapping[str, Hashable] | None]
-"""A task, its status, node and choices then; None: the same choices if it stays, else none."""
-_Before = tuple[TaskState, TaskStatus, NodeState | None, bool, Mapping[str, Hashable]]
-
-
-@contextmanager
-def _moved(session: Session, moves: Iterable[_Move]) -> Generator[None]:
-    """Move tasks, and move them back at the end. O(moves)."""
-    ledger, back = session.ledger, list[_Before]()
-    try:
-        for task, status, node, choices in moves:
-            back.append((task, task.status, task.node, task.is_backfill, task.choices))
-            mark = task.is_backfill
-            ledger.move(task, status, node, is_backfill=mark, choices=choices, is_undo=True)
-        yield
-    finally:
-        for task, status, node, is_backfill, choices in reversed(back):
-            ledger.move(task, status, node, is_backfill=is_backfill, choices=choices, is_undo=True)
-
-
-def _gone(tasks: Iterable[TaskState]) -> list[_Move]:
-    return [(task, TaskStatus.PENDING, None, None) for task in {t.uid: t for t in tasks}.values()]
-
-
-def _coming(session: Session, but: TaskState) -> list[_Move]:
-    """Return the moves by which all that is promised comes."""
-    jobs = session.ledger.jobs_having[TaskStatus.PIPELINED.index].values()
-    promised = [task for job in jobs for task in job.having(TaskStatus.PIPELINED)]
-    return [(task, TaskStatus.ALLOCATED, task.node, None) for task in promised if task is not but]
-
-
-def _leaving(session: Session) -> list[TaskState]:
-    jobs = session.ledger.jobs_having[TaskStatus.RELEASING.index].values()
-    return [
-        *(task for job in jobs for task in job.having(TaskStatus.RELEASING)),
-        *session.remembered.recall(
-            "others that leave", partial(_others_that_leave, session), _nothing, DependsOn.NODES
-        ),
-    ]
-
-
-def _others_that_leave(session: Session) -> list[TaskState]:
-    """Return the tasks of no job that leave: none comes or goes in a cycle."""
-    others = session.ledger.other_tasks.values()
-    return [task for task in others if task.status is TaskStatus.RELEASING]
-
-
-def _nothing(*_: object) -> None:
-    return None
 
 
 def accepting_nodes(session: Session, task: TaskState) -> list[NodeState] | None:
@@ -124,13 +50,13 @@ def accepting_nodes(session: Session, task: TaskState) -> list[NodeState] | None
     """
     if not looks_ahead(session, task):
         return None
-    coming, leaving = _coming(session, task), _gone(_leaving(session))
+    coming, leaving = all_coming(session, task), as_gone(all_leaving(session))
     if not (coming or leaving):
         return None
     placement = session.placement
-    with _moved(session, coming):
+    with moved_for_now(session, coming):
         nodes = list(placement.feasible(task))
-        with _moved(session, leaving):
+        with moved_for_now(session, leaving):
             accepting = {node.slot for node in placement.feasible(task)}
     return [node for node in nodes if node.slot in accepting]
 
@@ -145,34 +71,16 @@ def accepts_without(
     return accepts_without_each(session, task, node, [tuple(gone)])[0]
 
 
-def _as_it_will_be(
-    session: Session, task: TaskState, node: NodeState
-) -> AbstractContextManager[None]:
-    """Move, for a time, all that leaves or comes and may make a difference to a task on a node."""
-    if looks_ahead(session, task):
-        return _moved(session, [*_gone(_leaving(session)), *_coming(session, task)])
-    leaving = (other for other in node.tasks.values() if other.status is TaskStatus.RELEASING)
-    return _moved(session, _gone(leaving))
-
-
 def accepts_without_each(
     session: Session, task: TaskState, node: NodeState, units: Iterable[Sequence[TaskState]]
 ) -> list[bool]:
     """Return for each of some units whether a node will accept a task once it has left, too."""
     accepts: list[bool] = []
-    with _as_it_will_be(session, task, node):
+    with as_it_will_be(session, task, node):
         for unit in units:
-            with _moved(session, _gone(unit)):
+            with moved_for_now(session, as_gone(unit)):
                 accepts.append(session.placement.refusal(task, node) is None)
     return accepts
-
-
-def refusal_ahead(session: Session, task: TaskState) -> Unfit | None:
-    """Return why the node of a placed or promised task will refuse it, or None."""
-    node = task.node
-    assert node is not None
-    with _as_it_will_be(session, task, node), _moved(session, _gone([task])):
-        return session.placement.refusal(task, node)
 
 
 def promises_stand(session: Session, statement: Statement) -> bool:
@@ -192,7 +100,7 @@ def promises_stand(session: Session, statement: Statement) -> bool:
     broken = [task for task in earlier.values() if not _stands(session, task)]
     if not broken:
         return True
-    with _moved(session, statement.moves_back()):
+    with moved_for_now(session, statement.moves_back()):
         return not any(_stands(session, task) for task in broken)
 
 
@@ -249,13 +157,13 @@ def refusals_beside_promises(session: Session, task: TaskState) -> dict[Unfit, i
     """
     if not (
         session.ledger.jobs_having[TaskStatus.PIPELINED.index]
-        and _any_reads(session.plugins.predicates, task, _TASKS)
+        and any_reads(session.plugins.predicates, task, TASKS)
     ):
         return {}
-    coming = _coming(session, task)
-    with _moved(session, _gone(promised for promised, *_ in coming)):
+    coming = all_coming(session, task)
+    with moved_for_now(session, as_gone(promised for promised, *_ in coming)):
         accepting = list(session.placement.feasible(task))
-    with _moved(session, coming):
+    with moved_for_now(session, coming):
         refusals = [session.placement.refusal(task, node) for node in accepting]
     return Counter(unfit for unfit in refusals if unfit is not None)
 
@@ -290,7 +198,7 @@ def curable_nodes(session: Session, task: TaskState) -> list[NodeState]:
     ahead = looks_ahead(session, task)
     kind = None if ahead else session.placement.kind(task)
     if kind is None:
-        with _moved(session, _coming(session, task) if ahead else ()):
+        with moved_for_now(session, all_coming(session, task) if ahead else ()):
             return [
                 node
                 for node in session.nodes

@@ -14,6 +14,7 @@ from batchsched.model.reasons import (
 )
 from batchsched.model.rules import out_of_service
 from batchsched.placement import Fit
+from batchsched.session.ahead import refusal_ahead
 from batchsched.session.candidates import (
     may_go_anywhere,
     refusal_beside_its_job,
@@ -21,7 +22,6 @@ from batchsched.session.candidates import (
     try_in_turn,
 )
 from batchsched.session.limits import limit_on
-from batchsched.session.outlook import refusal_ahead
 from batchsched.session.session import Session, Statement
 from batchsched.state.needs import need_of_task
 from batchsched.state.records import JobState, NodeState, TaskState
@@ -105,6 +105,10 @@ def keep_promises(session: Session) -> None:
                     statement.rollback(before)
             if session.plugins.job_pipelined(job):
                 statement.commit()
+    for task in list(session.ledger.leaving.values()):
+        moving = session.ledger.tasks[task.uid]
+        if moving.status is TaskStatus.PENDING and not moving.is_held:
+            session.ledger.end_promise(moving)  # what is promised no place only leaves
 
 
 def start_promised_jobs(session: Session) -> None:
@@ -136,7 +140,7 @@ def _cannot_be_kept(session: Session, task: TaskState) -> Unfit | None:
     if any(other.status is TaskStatus.RELEASING for other in node.tasks.values()):
         return None
     refusal = refusal_ahead(session, task)
-    if refusal is not None:
+    if refusal is not None or task.moves:
         return refusal
     kept = task.choices
     with session.statement(is_trial=True) as statement:
@@ -149,6 +153,8 @@ def _starts_as_promised(session: Session, statement: Statement, task: TaskState)
     """Start a task on its promised node, if it fits there now; return whether it does."""
     node, before, kept = task.node, len(statement), task.choices
     assert node is not None
+    if task.moves:
+        return False  # it cannot run twice
     statement.unallocate(task)
     accepts = session.placement.refusal(task, node) is None
     if accepts and session.fits(task, node, Fit.NOW, kept=kept):
@@ -164,6 +170,8 @@ def _starts_anywhere(session: Session, statement: Statement, task: TaskState) ->
     assert job is not None
     if _starts_as_promised(session, statement, task):
         return True
+    if task.moves:
+        return False
     before = len(statement)
     statement.unallocate(task)
     if not may_go_anywhere(session, job):
@@ -211,10 +219,13 @@ def end_promises(session: Session) -> None:
 def kept_for_claimants(session: Session) -> Iterator[TaskState]:
     """Yield the tasks that will be Pipelined on their present nodes in the next cycle.
 
-    These are the Pipelined and Allocated tasks of jobs for which tasks were evicted, in this
-    cycle or an earlier one, if the job's promises are enough for it.
+    These are the Pipelined and Allocated tasks of jobs for which tasks were evicted or moved, or
+    of which tasks were moved, in this cycle or an earlier one, if the job's promises are enough for
+    it.
     """
     claimants = {eviction.for_task_uid for eviction in session.evictions}
+    for move in session.moves:
+        claimants.update({move.task_uid, move.for_task_uid or move.task_uid})
     tasks = [*(session.ledger.tasks[uid] for uid in sorted(claimants)), *_kept(session)]
     for job in {task.job: None for task in tasks}:
         if job is not None and job.in_session and session.plugins.job_pipelined(job):
@@ -234,4 +245,4 @@ def _kept(session: Session) -> list[TaskState]:
 
 
 def _end(session: Session, task: TaskState) -> None:
-    session.ledger.move(task, TaskStatus.PENDING, None, is_backfill=task.is_backfill)
+    session.ledger.end_promise(task)

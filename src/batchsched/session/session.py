@@ -25,6 +25,7 @@ from batchsched.model.result import Bind, Eviction, Move, TakenBack
 from batchsched.model.texts import html_table, shown_amount
 from batchsched.placement import Fit
 from batchsched.plugin.candidates import NodeSet
+from batchsched.session.ahead import refusal_ahead
 from batchsched.session.kept import PolicyState
 from batchsched.session.orders import LiveQueue, PlainOrder, SharedKeys
 from batchsched.session.reports import CycleReports, Plans
@@ -119,8 +120,9 @@ class Session:
         self.evictions: list[Eviction] = []
         self._pairs = dict[tuple[str, str], tuple[JobState, JobState]]()
         """The jobs of the first of them, by UID: of the victim, and of the claimant."""
-        self._paired = 0
+        self._paired = (0, 0)
         self.moves: list[Move] = []
+        """Running tasks that get another place, in the order in which that was decided."""
         self.taken_back: list[TakenBack] = []
         self.gave_way: dict[str, str] = {}
         """The tasks for which promises and allocations were given up, by UID of who had them."""
@@ -260,13 +262,17 @@ class Session:
     def evicted_now(self) -> Sequence[tuple[JobState, JobState]]:
         """Return the jobs that lose running tasks in this cycle, and for whose job each, once.
 
-        Those of the open statement too. O(pairs).
+        Those whose tasks move for others lose them where they run, too. With those of the open
+        statement. O(pairs).
         """
         claims = () if self.open_statement is None else self.open_statement.evicted_for()
         tasks, pairs = self.ledger.tasks, self._pairs
-        for each in self.evictions[self._paired :]:
-            _note_pair(pairs, tasks[each.task_uid], tasks[each.for_task_uid])
-        self._paired = len(self.evictions)
+        evictions, moves = self._paired
+        new: list[Eviction | Move] = [*self.evictions[evictions:], *self.moves[moves:]]
+        for each in new:
+            if each.for_task_uid is not None:
+                _note_pair(pairs, tasks[each.task_uid], tasks[each.for_task_uid])
+        self._paired = len(self.evictions), len(self.moves)
         further = dict[tuple[str, str], tuple[JobState, JobState]]()
         for victim, claimant in claims:
             _note_pair(further, victim, claimant)
@@ -412,6 +418,10 @@ class Session:
         """Evict a task to make room for `claimant` at once; see `Statement.evict`."""
         self._at_once(Statement.evict, task, claimant=claimant)
 
+    def move(self, task: TaskState, node: NodeState, *, claimant: TaskState | None = None) -> None:
+        """Give a running task another place at once; see `Statement.move`."""
+        self._at_once(Statement.move, task, node, claimant=claimant)
+
     def _at_once(
         self, operation: Callable[Concatenate[Statement, P], None], *given: P.args, **how: P.kwargs
     ) -> None:
@@ -457,6 +467,21 @@ class Session:
             return
         self.binds = [bind for bind in self.binds if bind.task_uid != task.uid]
         self.taken_back.append(TakenBack(action=self.action_name, **what))
+
+    def decide_move(
+        self, task: TaskState, from_node: NodeState, claimant: TaskState | None
+    ) -> None:
+        """Record as decided that a task moves; statements call it at the end."""
+        assert task.node is not None
+        self.moves.append(
+            Move(
+                task_uid=task.uid,
+                from_node=from_node.name,
+                to_node=task.node.name,
+                action=self.action_name,
+                for_task_uid=None if claimant is None else claimant.uid,
+            )
+        )
 
     # Records of what was tried
 
@@ -507,6 +532,8 @@ class Statement:
         "_claims",
         "_is_trial",
         "_journal",
+        "_moves",
+        "_order",
         "_session",
         "_units",
         "kept",
@@ -532,6 +559,10 @@ class Statement:
         self._begun = len(session.log.jobs)
         self._claims: list[tuple[TaskState, NodeState, TaskState, TaskStatus]] = []
         """Each task that leaves, its node, for which task, and its status before."""
+        self._moves: list[tuple[TaskState, NodeState, TaskState | None]] = []
+        """Each task that moves, the node that it leaves, and for which task."""
+        self._order: Mapping[str, int] = EMPTY
+        """In which order they do, by UID, if that is not the order here."""
         self._units: list[tuple[int, TakenUnit]] = []
         """The units that it makes leave, and the number of operations before each."""
 
@@ -588,6 +619,7 @@ class Statement:
         _expect(task, *_BEFORE_EVICTION)
         if task.status is TaskStatus.BINDING and not task.may_leave:
             raise StatementError(f"expected a task that runs or was just bound, got {task!r}")
+        _expect_to_stay(task)
         node, job = task.node, task.job
         assert node is not None
         assert job is not None
@@ -599,6 +631,74 @@ class Statement:
         if task not in session.placed_now:
             session.withdrawn.add(task)
         session.ledger.note_binds(job)
+
+    def move(self, task: TaskState, node: NodeState, *, claimant: TaskState | None = None) -> None:
+        """Give a running task another place: it is evicted, and promised this node.
+
+        It starts again there once it has left its present node, where it is Releasing until then.
+        Predicates judge the node as it will be. A task moves once in a cycle, and is not evicted in
+        it. `within` holds for tasks that are placed, not for those that move.
+
+        Args:
+            task: a Running task.
+            node: another node that will accept it, and where it fits later.
+            claimant: the task for which it moves; None: none.
+
+        Raises:
+            StatementError: the task does not run, or the node will not take it; nothing changed.
+
+        """
+        before = len(self._journal)
+        self.begin_move(task, claimant=claimant)
+        try:
+            self.put_down(task, node)
+            refusal = refusal_ahead(self._session, task)
+            if refusal is not None:
+                what = f"expected a node that will accept {task!r}, got {node!r}"
+                raise StatementError(f"{what}: {refusal}")
+        except StatementError:
+            self.rollback(before)
+            raise
+
+    def begin_move(self, task: TaskState, *, claimant: TaskState | None = None) -> None:
+        """Take a running task off its node; `put_down` must follow before the statement ends.
+
+        In between it is Pending and on no node: so where several move, none stands in the way of
+        another one.
+
+        Raises:
+            StatementError: the task does not run.
+
+        """
+        _expect(task, TaskStatus.RUNNING)
+        node, is_backfill, choices = task.node, task.is_backfill, task.choices
+        assert node is not None
+        self._moves.append((task, node, claimant))
+        self._move(task, TaskStatus.PENDING, None, is_backfill)
+        leaving = self._session.ledger.leaving_of(task)
+        self._move(leaving, TaskStatus.RELEASING, node, is_backfill, choices, is_bound=False)
+
+    def put_down(self, task: TaskState, node: NodeState) -> None:
+        """Promise a node to a task that was taken off its own by `begin_move`.
+
+        Predicates are not asked.
+
+        Raises:
+            StatementError: it was not taken off, or does not fit there; nothing changed.
+
+        """
+        if task.status is not _PENDING or not task.moves or task.leaving is None:
+            raise StatementError(f"expected a task that was taken off its node, got {task!r}")
+        if node is task.leaving.node:
+            raise StatementError(f"expected another node than its own for {task!r}, got {node!r}")
+        if not node.fits(task, Fit.LATER):
+            raise StatementError(f"expected a node where {task!r} fits later, got {node!r}")
+        choices = self._choices(task, node, Fit.LATER)
+        self._move(task, TaskStatus.PIPELINED, node, task.is_backfill, choices, is_bound=False)
+
+    def set_order_of_moves(self, tasks: Sequence[TaskState]) -> None:
+        """Say in which order the tasks move that do, for the decisions."""
+        self._order = {task.uid: position for position, task in enumerate(tasks)}
 
     def take(self, unit: TakenUnit) -> None:
         """Evict the tasks of a unit that are still there, and record that they left together."""
@@ -621,6 +721,7 @@ class Statement:
             TaskStatus.CONDITIONAL,
             TaskStatus.RESERVED,
         )
+        _expect_to_stay(task)
         # A backfill mark that this session made ends with the placement.
         self._move(task, TaskStatus.PENDING, None, task.info.is_backfill)
 
@@ -653,7 +754,10 @@ class Statement:
         return {task: node for task, node, _, _ in self._claims}
 
     def evicted_for(self) -> Iterator[tuple[TaskState, TaskState]]:
-        """Yield each running task that it evicts, and for which task."""
+        """Yield each running task that it evicts, or moves for another, and for which task."""
+        for task, _, for_task in self._moves:
+            if for_task is not None:
+                yield task, for_task
         for task, _, claimant, before in self._claims:
             if before is TaskStatus.RUNNING and task.status is TaskStatus.RELEASING:
                 yield task, claimant
@@ -681,12 +785,21 @@ class Statement:
             yield task, status, node, choices
 
     def placed(self) -> list[TaskState]:
-        """Return the tasks that this statement has placed, promised or reserved."""
+        """Return the tasks that this statement has placed, promised, moved or reserved."""
         return [
             task
             for task, status, *_ in self._journal
-            if status is TaskStatus.PENDING and task.status is not TaskStatus.PENDING
+            if status is TaskStatus.PENDING
+            and task.status is not TaskStatus.PENDING
+            and task.job is not None
         ]
+
+    def moves(self) -> list[tuple[TaskState, NodeState]]:
+        """Return the running tasks to which it gives other places, and the nodes that they leave.
+
+        In the order in which they were taken off these.
+        """
+        return [(task, node) for task, node, _ in self._moves]
 
     def commit(self, *, fulfils: bool = False) -> None:
         """Make the operations decisions, and bind the tasks of jobs that are ready now.
@@ -694,17 +807,24 @@ class Statement:
         `fulfils`: whether jobs start on what was promised to them, reserved or planned.
 
         Raises:
-            StatementError: the statement was already committed or discarded.
+            StatementError: the statement was already committed or discarded, or a task that is to
+                move was promised no place.
 
         """
         teller = self._session.teller
+        for task, *_ in self._moves:
+            if task.node is None:
+                raise StatementError(f"expected a task that was promised a place, got {task!r}")
         event = None if teller is None else self._as_it_ends(committed=True)
         if teller is not None:
             for taken in self._units_told():
                 teller.tell(taken)
         self._end()
-        if self._claims:
+        if self._claims or self._moves:
             self._session.claimed += self.placed()
+        order = self._order
+        for task, left, for_task in sorted(self._moves, key=lambda move: order.get(move[0].uid, 0)):
+            self._session.decide_move(task, left, for_task)
         for task, node, claimant, before in self._claims:
             was_bound = before is TaskStatus.BINDING
             self._session.decide_eviction(task, node, claimant, was_bound=was_bound)
@@ -747,6 +867,8 @@ class Statement:
             task, status, *_ = entry
             if self._claims and self._claims[-1][0] is task and self._claims[-1][3] is status:
                 self._claims.pop()
+            if status is TaskStatus.RUNNING and self._moves and self._moves[-1][0] is task:
+                self._moves.pop()
             self._undo(entry)
         while self._units and self._units[-1][0] >= length:
             self._units.pop()
@@ -767,8 +889,12 @@ class Statement:
         node: NodeState | None,
         is_backfill: bool,
         choices: Mapping[str, Hashable] | None = None,
+        *,
+        is_bound: bool = True,
     ) -> None:
-        session, before, within = self._session, task.status, self.within
+        """Move a task in the ledger; `is_bound`: only to nodes of the set, if there is one."""
+        session, before = self._session, task.status
+        within = self.within if is_bound else None
         if session.open_statement is not self:
             raise StatementError("the statement was already committed or discarded")
         if within is not None and node is not None:
@@ -793,7 +919,7 @@ class Statement:
         jobs: list[JobState | None] = []
         for task, before, node_before, *_ in self._journal:
             node = task.node if task.node is not None else node_before
-            if task.status is not before and node is not None:
+            if task.status is not before and node is not None and task.job is not None:
                 steps[task.uid] = Placed(task=task.uid, node=node.name, status=task.status.value)
                 if task.status not in (TaskStatus.RELEASING, TaskStatus.PENDING):
                     jobs.append(task.job)
@@ -866,6 +992,17 @@ def _expect(task: TaskState, *statuses: TaskStatus) -> None:
         raise StatementError(f"expected a task that nothing holds, got {task!r}")
     if task.job is None or not task.job.in_session:
         raise StatementError(f"expected a task of a job in this session, got {task!r}")
+
+
+def _expect_to_stay(task: TaskState) -> None:
+    """Raise an error if a task moves: it moves once in a cycle, and keeps its place.
+
+    Raises:
+        StatementError: it moves.
+
+    """
+    if task.moves:
+        raise StatementError(f"expected a task that does not move, got {task!r}")
 
 
 def _note_pair(

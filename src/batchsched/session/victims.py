@@ -160,7 +160,7 @@ def giving_way(
     below.sort(key=lambda job: job.info.priority)
     given: list[list[TaskState]] = []
     for job in below:
-        if any(task.uid in evicted_for for task in job.tasks):
+        if job.moves or any(task.uid in evicted_for for task in job.tasks):
             continue
         unit = [*job.having(TaskStatus.PIPELINED), *job.having(TaskStatus.ALLOCATED)]
         if unit:
@@ -249,6 +249,10 @@ class EvictionSearch:
     """How many nodes refused the task only because of what was promised, by reason."""
     why_not: Callable[[], WhyNot] | None = None
     """For a claim, which takes the place of verdicts: returns what explains it as things are."""
+    most_moves: int | None = None
+    """How many tasks it would let move at most, where it searched for those, with `why_not`."""
+    tries: int | None = None
+    """How many tries it had, if it ended with the last of them."""
 
 
 class _Judge(NamedTuple):
@@ -429,6 +433,8 @@ class Judges:
             tasks = whole.victims
         else:
             tasks = whole.may_leave()
+            if whole.moves:  # what moves stays, and the job was promised that
+                return False
             if whole.ready_count - whole.count(TaskStatus.SUCCEEDED) != len(tasks):
                 return False
         by_priority = self.by_priority
@@ -500,12 +506,24 @@ class Judges:
 
         `for_ever`: protection for a time only does not count.
         """
+        return self.protector_of(tasks, claimant, but=but, for_ever=for_ever) is not None
+
+    def protector_of(
+        self,
+        tasks: Sequence[TaskState],
+        claimant: TaskState,
+        *,
+        but: Collection[str],
+        for_ever: bool = False,
+    ) -> str | None:
+        """Return the first plugin that protects any of some tasks; see `protects_any`."""
         refusals = {_PROTECTED} if for_ever else _REFUSALS
-        return any(
-            not refusals.isdisjoint(self._of_each(judge, claimant, tasks))
-            for judge in self._judges
-            if judge.name not in but
-        )
+        for judge in self._judges:
+            if judge.name not in but:
+                verdicts = self._of_each(judge, claimant, tasks)
+                if not refusals.isdisjoint(verdicts):
+                    return judge.name
+        return None
 
     @property
     def tells_ends(self) -> bool:

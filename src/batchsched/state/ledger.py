@@ -86,6 +86,7 @@ class Ledger:
     __slots__ = (
         *("_now", "broken", "claiming", "classes_end", "cluster", "common", "dimensions"),
         *("initial_promises", "jobs", "jobs_having", "jobs_held", "jobs_in_groups", "jobs_short"),
+        "leaving",
         *(
             "log",
             "lost_reservations",
@@ -125,6 +126,8 @@ class Ledger:
         self.jobs: dict[str, JobState] = {}
         self.tasks: dict[str, TaskState] = {}
         """All tasks by UID, including those without a job."""
+        self.leaving: dict[str, TaskState] = {}
+        """What stands for tasks that move, by UID; see `leaving_of`. Some may be on no node."""
         self.claiming: dict[str, TaskState] = {}
         """The tasks that claim devices, by UID."""
         self.reads_time = False
@@ -212,6 +215,8 @@ class Ledger:
         task = self.tasks[info.uid] = TaskState(info, job, resreq, init_resreq)
         if info.claims:
             self.claiming[info.uid] = task
+        if info.leaving is not None:
+            self._enter_leaving(task)
         status = info.status
         if job is not None and status.to_place and job.holds(info):
             if info.node_name is not None:
@@ -240,6 +245,43 @@ class Ledger:
             if task.is_backfill and task.status.holds and task.node is not None:
                 job.backfilling += 1
         return task
+
+    # A task that moves has two places. The promised one is its own; where it still runs, another
+    # record stands for it, which is no task of its job: it holds what leaves, like any task that
+    # is Releasing, so that amounts, devices, predicates and outlooks need no rule for moves.
+
+    def leaving_of(self, task: TaskState) -> TaskState:
+        """Return what stands for a task on the node that it leaves; it is on none if it is new."""
+        if task.leaving is None:
+            task.leaving = self.leaving[task.uid] = TaskState(
+                task.info, None, task.resreq, task.init_resreq
+            )
+            task.leaving.status = TaskStatus.PENDING
+        return task.leaving
+
+    def _enter_leaving(self, task: TaskState) -> None:
+        """Put what stands for a task on the node that it leaves by its description."""
+        place = task.info.leaving
+        node = None if place is None else self.node_named.get(place.node_name)
+        if place is not None and node is not None:
+            leaving = self.leaving_of(task)
+            leaving.status = TaskStatus.RELEASING
+            leaving.choices = choices_of(place)
+            self._book(leaving, node, 1)
+
+    def end_promise(self, task: TaskState) -> None:
+        """Take what it was promised from a task; one that moves then only leaves.
+
+        It is Pending; where it still runs, it is Releasing.
+        """
+        leaving = task.leaving
+        if leaving is None or leaving.node is None:
+            self.move(task, TaskStatus.PENDING, None, is_backfill=task.is_backfill)
+            return
+        node, choices = leaving.node, leaving.choices
+        self.move(leaving, TaskStatus.PENDING, None, is_backfill=leaving.is_backfill)
+        mark = task.is_backfill
+        self.move(task, TaskStatus.RELEASING, node, is_backfill=mark, choices=choices)
 
     def move(
         self,
@@ -484,7 +526,8 @@ def _node_faults(ledger: Ledger) -> Iterator[str]:
             yield f"{node!r} is not at its slot"
         counted = NodeState(node.info, node.index, node.allocatable, zero)
         for task in (*node.tasks.values(), *node.reserved_tasks.values()):
-            if task.node is not node or ledger.tasks.get(task.uid) is not task:
+            known = ledger.tasks.get(task.uid), ledger.leaving.get(task.uid)
+            if task.node is not node or task not in known:
                 yield f"{task!r} is listed on {node!r}"
             counted.book(task, 1)
         for name in accounts:
@@ -498,7 +541,10 @@ def _node_faults(ledger: Ledger) -> Iterator[str]:
             floor: Vector = getattr(_as_described(ledger, node), name)
             if any(amount < min(least, 0) for amount, least in zip(amounts, floor, strict=True)):
                 yield f"{node!r}.{name} is negative: {amounts}"
-    for task in ledger.tasks.values():
+    for task in ledger.leaving.values():
+        if task.node is not None and ledger.tasks[task.uid].leaving is not task:
+            yield f"{task!r} leaves {task.node!r}, and nobody moves"
+    for task in (*ledger.tasks.values(), *ledger.leaving.values()):
         node_of = task.node
         if node_of is not None and task.uid not in node_of.tasks | node_of.reserved_tasks:
             yield f"{task!r} is not listed on its node"
@@ -510,8 +556,10 @@ def _as_described(ledger: Ledger, node: NodeState) -> NodeState:
     """Return a node with the tasks that held resources when the cycle began. O(tasks)."""
     described = NodeState(node.info, node.index, node.allocatable, ledger.dimensions.zero)
     for task in ledger.tasks.values():
-        if task.info.node_name == node.name and task.info.status.holds:
+        if task.info.held_node == node.name:
             alike = TaskState(task.info, task.job, task.resreq, task.init_resreq)
+            if task.info.leaving is not None:
+                alike.status = TaskStatus.RELEASING
             described.book(alike, 1)
     return described
 

@@ -225,11 +225,20 @@ class LiveLedger(Ledger):
         for task in all_origins:
             if task.node is not None:  # what was bound is bound by another cycle from now on
                 task.node.running = None
+            if task.job is None:
+                self._forget_leaving(task)
         jobs = dict.fromkeys(task.job for task in all_origins if task.job is not None)
         for job in jobs:
             job.has_bind = False
         self.origins = {}
         return list(jobs)
+
+    def _forget_leaving(self, leaving: TaskState) -> None:
+        """Drop what stood for a task that moved, once it is on no node."""
+        task = self.tasks.get(leaving.uid)
+        if leaving.node is None and task is not None and task.leaving is leaving:
+            task.leaving = None
+            del self.leaving[task.uid]
 
     def _let_be(
         self,
@@ -298,9 +307,19 @@ class LiveLedger(Ledger):
     def _leave(self, task: TaskState) -> None:
         if task.node is not None:
             self._book(task, task.node, -1)
+        self._take_off_leaving(task)
         del self.tasks[task.uid]
         self.claiming.pop(task.uid, None)
         self._diverging.pop(task.uid, None)
+
+    def _take_off_leaving(self, task: TaskState) -> None:
+        """Take what stands for a task off the node that it leaves, and drop it."""
+        leaving = task.leaving
+        if leaving is not None:
+            if leaving.node is not None:
+                self._book(leaving, leaving.node, -1)
+            task.leaving = None
+            del self.leaving[task.uid]
 
     def describe(self, task: TaskState, info: TaskInfo) -> None:
         """Set a task's description, without a change of requests; `settle` moves the task."""
@@ -337,6 +356,7 @@ class LiveLedger(Ledger):
         # Remove tasks first, so that there is room for those that come.
         for task in tasks:
             info = task.info
+            self._take_off_leaving(task)
             if task.node is not None and task.node.name != info.node_name:
                 # Most of them have ended, and so are where they belong at once.
                 status = info.status if info.node_name is None else TaskStatus.PENDING
@@ -352,6 +372,7 @@ class LiveLedger(Ledger):
             is_placed = node is not None and status is not TaskStatus.RESERVED
             choices = choices_of(info) if is_placed else EMPTY
             self._let_be(task, status, node, is_backfill=info.is_backfill, choices=choices)
+            self._enter_leaving(task)
             if task.node is not None:
                 task.node.ends = None  # the task's start may have changed even if it did not move
             self._note_divergence(task)

@@ -51,6 +51,7 @@ class Fit(Enum):
 
 _ALLOCATED = TaskStatus.ALLOCATED
 _BINDING = TaskStatus.BINDING
+_PIPELINED = TaskStatus.PIPELINED
 _RESERVED = TaskStatus.RESERVED
 _RUNNING = TaskStatus.RUNNING
 _counts_running = itemgetter(
@@ -177,9 +178,17 @@ class JobState:
     def is_broken(self) -> bool:
         """Whether it has lost tasks that it needs: it is not ready, and some of it runs. O(1).
 
-        What is only Allocated has not begun to run.
+        What is only Allocated has not begun to run. What moves is not lost, as long as it is
+        promised its place and the job has its minimum with all that is promised to it.
         """
-        return not self.has_minimum() and self.runs
+        if self.has_minimum() or not self.runs:
+            return False
+        return not (self.moves and self.has_minimum(Counting.PROMISED))
+
+    @property
+    def moves(self) -> bool:
+        """Whether any task of it moves. O(1) unless some are promised places, then O(tasks)."""
+        return bool(self.counts[_PIPELINED.index]) and any(task.moves for task in self.tasks)
 
     @property
     def spare(self) -> int:
@@ -318,6 +327,7 @@ class TaskState:
         "is_held",
         "job",
         "kind",
+        "leaving",
         "node",
         "order_key",
         "resreq",
@@ -337,6 +347,9 @@ class TaskState:
         self.status = info.status
         self.node: NodeState | None = None
         """The node that it is on, or that is promised to it or reserved for it."""
+        self.leaving: TaskState | None = None
+        """What stands for it on the node that it leaves, where it moves: Releasing and of no job.
+        It has the same UID. None, or on no node: it does not move. See `Ledger.leaving_of`."""
         self.choices: Mapping[str, Hashable] = EMPTY
         """What plugins have chosen for it on its node, by plugin; see `batchsched.plugin.Choices`.
         Empty where it is on no node, or only reserved one."""
@@ -363,6 +376,11 @@ class TaskState:
         -1: not assigned yet."""
         self.order_key: tuple[object, ...] | None = None
         """Its cached key in task order, written by `PluginSet`; None: not computed yet."""
+
+    @property
+    def moves(self) -> bool:
+        """Whether it leaves a node, and is promised another one where it starts again."""
+        return self.leaving is not None and self.leaving.node is not None
 
     @property
     def must_be_near(self) -> bool:

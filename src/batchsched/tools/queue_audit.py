@@ -27,7 +27,7 @@ from batchsched.tools.report import Report, Section, as_dict
 from batchsched.tools.standings import JobStanding, standings
 
 _NOTHING = Resource()
-_TAKE_FROM_NOBODY = frozenset({"allocate", "backfill", "plan", "preempt", "reserve"})
+_TAKE_FROM_NOBODY = frozenset({"allocate", "backfill", "consolidate", "plan", "preempt", "reserve"})
 """The built-in actions that take nothing from other queues."""
 _NAMED = 3
 """The most tasks or jobs that a text names."""

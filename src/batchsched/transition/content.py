@@ -10,6 +10,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from itertools import chain
 from operator import attrgetter
 from typing import Any, Literal, cast
 
@@ -37,6 +38,15 @@ from batchsched.model.topology import Topology, levels_alone
 
 MANY = 8
 """If more than one in this many jobs changed, all are sorted again."""
+
+
+def _nodes_of(task: TaskInfo) -> tuple[str, ...]:
+    """Return the names of the nodes that a task names: two while it moves."""
+    if task.node_name is None:
+        return ()
+    if task.leaving is None:
+        return (task.node_name,)
+    return task.node_name, task.leaving.node_name
 
 
 class OrderedJobs:
@@ -177,7 +187,7 @@ class Content:
         field of the snapshot."""
         self.now: float = snapshot.now
         self.on_node: dict[str, dict[str, None]] = {}
-        """The UIDs of the tasks that name a node, by the node's name."""
+        """The UIDs of the tasks that name a node, also as one that they leave, by its name."""
         self.unsettled: dict[str, None] = {}
         """The UIDs of tasks in a transitional status: bound, releasing, reserved or promised."""
         self.others: dict[str, None] = {}
@@ -375,8 +385,8 @@ class Content:
 
     def _count(self, task: TaskInfo, owner: str | None, sign: int) -> None:
         """Add a task to the indices by node, status and job (sign 1), or remove it (-1)."""
-        uid, node_name = task.uid, task.node_name
-        if node_name is not None:
+        uid = task.uid
+        for node_name in _nodes_of(task):
             if sign > 0:
                 self.on_node.setdefault(node_name, {})[uid] = None
             else:
@@ -469,12 +479,15 @@ class Content:
         uids = sorted(set(task_uids))
         owners = {*jobs, *(self.owner[uid] for uid in uids if uid in self.owner)}
         whole = [self.job(uid) for uid in sorted(owners)]
-        names = {*node_names, *(task.node_name for job in whole for task in job.tasks)}
+        names = {
+            *node_names,
+            *chain.from_iterable(_nodes_of(t) for job in whole for t in job.tasks),
+        }
         others = {uid for uid in uids if uid in self.others}
         nodes: list[NodeInfo] = []
-        names |= {self.tasks[uid].node_name for uid in others}
+        names.update(*(_nodes_of(self.tasks[uid]) for uid in others))
         for name in names:
-            if name is not None and name in self.nodes:
+            if name in self.nodes:
                 nodes.append(self.nodes[name])
                 others |= {uid for uid in self.on_node.get(name, ()) if uid in self.others}
         return snapshot_of_sound_parts(

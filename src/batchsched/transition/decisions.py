@@ -16,7 +16,7 @@ from attrs import evolve
 from batchsched.errors import EventError, Fault, problem_of
 from batchsched.model.cluster import JobInfo, NodeInfo, TaskInfo, TaskStatus
 from batchsched.model.resources import Resource
-from batchsched.model.result import DECISIONS, Bind, CycleResult, Promise, TaskOutcome
+from batchsched.model.result import DECISIONS, Bind, CycleResult, Move, Promise, TaskOutcome
 from batchsched.model.rules import accepts_by_description
 from batchsched.model.snapshot import Snapshot, common_of
 from batchsched.model.validation.arguments import checks_arguments
@@ -38,7 +38,16 @@ from batchsched.model.validation.values import (
     time_problems,
     under,
 )
-from batchsched.transition.event_rules import RULES, TO_START, placed, starting, with_run_added
+from batchsched.transition.event_rules import (
+    RULES,
+    TO_START,
+    has_left,
+    moving,
+    placed,
+    starting,
+    staying,
+    with_run_added,
+)
 
 Replacement = Callable[[TaskInfo], TaskInfo | None]
 """Returns the task that comes in place of one that is gone; None: none does."""
@@ -262,6 +271,8 @@ _DECIDED = {
     TaskStatus.PIPELINED: ("keeps a promise to", (TaskStatus.PENDING, *_WAITING)),
 }
 """For each status given by a decision: a verb for messages, and the possible earlier statuses."""
+_MOVED = ("moves", (TaskStatus.RUNNING,))
+"""The same of moves."""
 
 
 class TaskTransitions:
@@ -296,6 +307,8 @@ class TaskTransitions:
         self._met: set[str] = set()
         self._nodes_before = frozenset(node.name for node in snapshot.nodes)
         self._places: dict[str, _Place] = {}
+        self._moves: dict[str, Move] = {}
+        """The tasks that move, as long as they are promised their places."""
         self._chosen: dict[str, Bind | Promise] = {}
         """The decisions that have what plugins chose for tasks."""
         self._backfilling: dict[str, bool] = {}
@@ -321,6 +334,7 @@ class TaskTransitions:
             self._chosen[bind.task_uid] = bind
         for eviction in result.evictions:
             self._decide(eviction.task_uid, TaskStatus.RELEASING, eviction.node_name)
+        self._moves = {move.task_uid: move for move in result.moves}
         self._check_promises("reserved", "reservations", result.reserved)
         self._check_promises("kept_promises", "promises", result.kept_promises)
 
@@ -342,6 +356,13 @@ class TaskTransitions:
         for uid, promise in {p.task_uid: p for p in promises}.items():
             self._decide(uid, TaskStatus.PIPELINED, promise.node_name)
             self._chosen[uid] = promise
+
+    def let_leave(self) -> None:
+        """Record that what moves and is promised no place leaves like what is evicted."""
+        for uid, move in list(self._moves.items()):
+            if self._places.get(uid) != (TaskStatus.PIPELINED, move.to_node):
+                del self._moves[uid]
+                self._decide(uid, TaskStatus.RELEASING, move.from_node)
 
     def _decide(self, uid: str, status: TaskStatus, node_name: str) -> None:
         if uid in self._places:
@@ -425,6 +446,13 @@ class TaskTransitions:
         if (
             after is not None
             and self.node_names is not None
+            and after.leaving is not None
+            and after.leaving.node_name not in self.node_names
+        ):
+            after = has_left(after, self._now)
+        if (
+            after is not None
+            and self.node_names is not None
             and after.node_name is not None
             and after.status not in _WAITING
             and after.node_name not in self.node_names
@@ -453,14 +481,23 @@ class TaskTransitions:
                 return starting(
                     task, status, node_name, is_backfill=is_backfill, now=now, chosen=chosen
                 )
+            if task.uid in self._moves and chosen is not None:
+                return moving(task, node_name, chosen)
             return placed(task, status, node_name, is_backfill=is_backfill, chosen=chosen)
         if task.status in _WAITING and not self.keeps_places:
+            if task.leaving is not None:  # without its promise it is like one that was evicted
+                return staying(task, TaskStatus.RELEASING)
             return placed(task, TaskStatus.PENDING, None, is_backfill=task.is_backfill)
         return task
 
     def _problem(self, task: TaskInfo, status: TaskStatus, node_name: str) -> str:
         """Return why this decision does not fit the task, or an empty string."""
         does, to = _DECIDED[status]
+        move = self._moves.get(task.uid)
+        if move is not None:
+            does, to = _MOVED
+            if task.node_name != move.from_node and task.status in to:
+                return f"it moves the task from {move.from_node!r}, which is on {task.node_name!r}"
         if task.status not in to:
             return f"it {does} the task, which is {task.status.value}"
         if status is TaskStatus.RELEASING and task.node_name != node_name:
@@ -479,13 +516,13 @@ class TaskTransitions:
                 return RULES["started"].after(task, self._now)
             if status is TaskStatus.RELEASING:
                 return self._replaced(task, replacement)
-            return task
+            return task if task.leaving is None else has_left(task, self._now)
         rule = RULES["removed" if event == "removed_tasks" else event]
         problem = rule.problem(task)
         if problem:
             self.task_faults.append(Fault(f"{event}[{task.uid!r}]", problem))
             return task
-        if event == "gone":
+        if event == "gone" and task.leaving is None:
             return self._replaced(task, replacement)
         return rule.after(task, self._now)
 

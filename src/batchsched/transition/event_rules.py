@@ -16,6 +16,7 @@ from batchsched.errors import EventError, Fault
 from batchsched.model.cluster import (
     HasChoices,
     JobInfo,
+    LeftNode,
     NodeInfo,
     Plan,
     Queue,
@@ -60,10 +61,11 @@ TO_START = (TaskStatus.BINDING, TaskStatus.BOUND)
 FOUND = (TaskStatus.BOUND, TaskStatus.RUNNING, TaskStatus.RELEASING)
 """The statuses in which a task can be found on a node."""
 
-_in_place = copier(TaskInfo, "status", "node_name", "is_backfill", "start_time")
+_in_place = copier(TaskInfo, "status", "node_name", "is_backfill", "start_time", "leaving")
 _with_choices = copier(TaskInfo, "choices", "devices")
 _with_service = copier(TaskInfo, "attained_service", "start_time")
-_ended = copier(TaskInfo, "status", "node_name", "start_time", "attained_service")
+_ended = copier(TaskInfo, "status", "node_name", "start_time", "attained_service", "leaving")
+_promised = copier(TaskInfo, "status", "node_name", "leaving")
 
 
 @checks_arguments()
@@ -87,14 +89,16 @@ def placed(
     """Return the task with this status, node and backfill mark; itself if nothing changes.
 
     Its start time is removed if it no longer holds resources. `chosen` has what plugins have chosen
-    for it; None: it keeps that if it stays on its node.
+    for it; None: it keeps that if it stays on its node. A task that moves does so as long as it is
+    promised a place.
     """
     mark = task.is_backfill if is_backfill is None else is_backfill
     if chosen is None and task.node_name == node_name is not None:
         chosen = task
     if task.status is not status or task.node_name != node_name or task.is_backfill is not mark:
-        start_time = task.start_time if status.holds else None
-        task = _in_place(task, status, node_name, mark, start_time)
+        leaving = task.leaving if status is TaskStatus.PIPELINED else None
+        start_time = task.start_time if status.holds or leaving is not None else None
+        task = _in_place(task, status, node_name, mark, start_time, leaving)
     return _having(task, chosen)
 
 
@@ -108,7 +112,21 @@ def starting(
     chosen: TaskInfo | HasChoices | None = None,
 ) -> TaskInfo:
     """Return the task as Binding or Running, with its resources held since `now`."""
-    return _having(_in_place(task, status, node_name, is_backfill, now), chosen)
+    return _having(_in_place(task, status, node_name, is_backfill, now, None), chosen)
+
+
+def moving(task: TaskInfo, node_name: str, chosen: HasChoices) -> TaskInfo:
+    """Return a running task as one that is promised another node, and leaves its own."""
+    assert task.node_name is not None
+    place = LeftNode(node_name=task.node_name, devices=task.devices, choices=task.choices)
+    return _having(_promised(task, TaskStatus.PIPELINED, node_name, place), chosen)
+
+
+def staying(task: TaskInfo, status: TaskStatus) -> TaskInfo:
+    """Return a task that moves as one that has a status where it still runs, and nothing else."""
+    place = task.leaving
+    assert place is not None
+    return _having(_promised(task, status, place.node_name, None), place)
 
 
 def as_it_was(task: TaskInfo, before: TaskInfo) -> TaskInfo:
@@ -125,12 +143,13 @@ def as_it_was(task: TaskInfo, before: TaskInfo) -> TaskInfo:
         is_backfill=before.is_backfill,
         start_time=before.start_time,
         attained_service=before.attained_service,
+        leaving=before.leaving,
         choices=task.choices or before.choices,
         devices=before.devices if stays else task.devices,
     )
 
 
-def _having(task: TaskInfo, chosen: TaskInfo | HasChoices | None) -> TaskInfo:
+def _having(task: TaskInfo, chosen: TaskInfo | LeftNode | HasChoices | None) -> TaskInfo:
     """Return the task with what plugins have chosen for it; None: nothing."""
     choices = EMPTY if chosen is None else chosen.choices
     devices = None if chosen is None else chosen.devices
@@ -173,16 +192,29 @@ def _becomes(status: TaskStatus) -> Callable[[TaskInfo, float], TaskInfo]:
 
 def _ends(status: TaskStatus) -> Callable[[TaskInfo, float], TaskInfo]:
     def ended(task: TaskInfo, now: float) -> TaskInfo:
-        return _having(_ended(task, status, None, None, task.seconds_held(now)), None)
+        return _having(_ended(task, status, None, None, task.seconds_held(now), None), None)
 
     return ended
 
 
-def _is_replaced(task: TaskInfo, now: float) -> TaskInfo | None:
+def has_left(task: TaskInfo, now: float) -> TaskInfo:
+    """Return a task that moves and has left its node: it waits for the one that it is promised."""
+    return _promised(with_run_added(task, now), task.status, task.node_name, None)
+
+
+def _is_gone(task: TaskInfo, now: float) -> TaskInfo | None:
+    if task.leaving is not None:
+        return has_left(task, now)
     return as_new(with_run_added(task, now))
 
 
-_HOLDS = attrgetter("status.holds")
+def _runs_on(task: TaskInfo, _now: float) -> TaskInfo:
+    if task.leaving is not None:
+        return staying(task, TaskStatus.RUNNING)
+    return placed(task, TaskStatus.RUNNING, task.node_name)
+
+
+_HOLDS = attrgetter("is_on_node")
 
 
 def _is_to_start(task: TaskInfo) -> bool:
@@ -190,13 +222,13 @@ def _is_to_start(task: TaskInfo) -> bool:
 
 
 def _is_releasing(task: TaskInfo) -> bool:
-    return task.status is TaskStatus.RELEASING
+    return task.status is TaskStatus.RELEASING or task.leaving is not None
 
 
 RULES = {
     "succeeded": TaskRule(_HOLDS, "is on a node can have succeeded", _ends(TaskStatus.SUCCEEDED)),
     "failed": TaskRule(_HOLDS, "is on a node can have failed", _ends(TaskStatus.FAILED)),
-    "gone": TaskRule(_HOLDS, "is on a node can have left it", _is_replaced),
+    "gone": TaskRule(_HOLDS, "is on a node can have left it", _is_gone),
     "removed": TaskRule(lambda _task: True, "", lambda _task, _now: None),
     "started": TaskRule(
         _is_to_start, "is bound and has yet to start can start", _becomes(TaskStatus.RUNNING)
@@ -218,7 +250,7 @@ RULES = {
     "eviction_refused": TaskRule(
         lambda task: _is_releasing(task) and task.node_name is not None,
         "is Releasing on a node can go on running",
-        _becomes(TaskStatus.RUNNING),
+        _runs_on,
     ),
 }
 """The rules by name of the event."""
@@ -687,6 +719,8 @@ class _Applied:
             self._refuse(f"expected one of {known}, got {shown(status)}", "status")
         elif task.status.ended:
             self._refuse(f"task {uid!r}: the task is {task.status.value}; it cannot run again")
+        elif task.leaving is not None and task.leaving.node_name == event.node_name:
+            content.put("tasks", uid, staying(task, status))
         elif task.status.holds and task.node_name == event.node_name:
             content.put("tasks", uid, placed(task, status, task.node_name))
         else:
@@ -855,7 +889,7 @@ class _Applied:
     def _check_removed(self, name: str, path: str) -> None:
         content = self._content
         for uid in sorted(content.on_node.get(name, ())):
-            if content.tasks[uid].status.holds:
+            if content.tasks[uid].held_node == name:
                 message = f"task {uid!r} is on node {name!r}; say first that it ended or is gone"
                 self.faults.append(Fault(path, message))
 

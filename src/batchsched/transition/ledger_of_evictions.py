@@ -8,13 +8,13 @@ refused takes neither back. Limits and delays of the plugin ``protection`` read 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from operator import attrgetter
 
 from attrs import evolve, frozen
 
 from batchsched.model.cluster import JobInfo, PastEviction
-from batchsched.model.result import Eviction
+from batchsched.model.result import CycleResult, Eviction, Move
 from batchsched.model.rules import would_keep_minimum
 from batchsched.transition.content import Content
 
@@ -30,12 +30,15 @@ class EvictionsWritten:
 
 
 def evictions_written(
-    evictions: Iterable[Eviction], job_of: Callable[[str], JobInfo | None], *, now: float
+    cycle: CycleResult, job_of: Callable[[str], JobInfo | None], *, now: float
 ) -> EvictionsWritten:
-    """Return what evictions leave behind. O(tasks of the jobs that lose any).
+    """Return what the evictions and moves of a cycle leave behind.
+
+    O(tasks of the jobs that lose any). A move for another job counts as an eviction for it, but
+    takes nothing that its job needs: it has another place.
 
     Args:
-        evictions: those of a cycle.
+        cycle: its result.
         job_of: returns the job of a task, with its tasks as they were in that cycle.
         now: the time of the cycle.
 
@@ -43,12 +46,14 @@ def evictions_written(
     gone: dict[str, set[str]] = {}
     jobs: dict[str, JobInfo] = {}
     pairs: dict[tuple[str, str, str], PastEviction] = {}
-    for eviction in evictions:
-        job, claimant = job_of(eviction.task_uid), job_of(eviction.for_task_uid)
+    made_to_leave: tuple[Eviction | Move, ...] = (*cycle.evictions, *cycle.moves)
+    for eviction in made_to_leave:
+        job, claimant = job_of(eviction.task_uid), job_of(eviction.for_task_uid or "")
         if job is None or claimant is None:
             continue  # that is told of the result
         jobs[job.uid] = job
-        gone.setdefault(job.uid, set()).add(eviction.task_uid)
+        if isinstance(eviction, Eviction):
+            gone.setdefault(job.uid, set()).add(eviction.task_uid)
         pairs[job.uid, claimant.uid, eviction.action] = PastEviction(
             time=now,
             job=job.uid,
@@ -57,7 +62,7 @@ def evictions_written(
             for_queue=claimant.queue,
             action=eviction.action,
         )
-    broken = [uid for uid, job in jobs.items() if not would_keep_minimum(job, gone[uid])]
+    broken = [uid for uid, lost in gone.items() if not would_keep_minimum(jobs[uid], lost)]
     return EvictionsWritten(tuple(pairs.values()), tuple(broken))
 
 

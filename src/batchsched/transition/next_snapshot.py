@@ -92,11 +92,12 @@ def take_step(snapshot: Snapshot, step: Step) -> Snapshot:
         if step.keep_reservations:
             kept = places_to_keep(result, snapshot, sound_nodes)
             changes.keep(kept, result.kept_promises)
+    changes.let_leave()
     changes.keeps_places = result is None and step.keep_reservations
     written = EvictionsWritten()
-    if result is not None and result.evictions:
+    if result is not None and (result.evictions or result.moves):
         owners = {task.uid: job for job in snapshot.jobs for task in job.tasks}
-        written = evictions_written(result.evictions, owners.get, now=snapshot.now)
+        written = evictions_written(result, owners.get, now=snapshot.now)
     remaining = changes.jobs(frozenset(step.removed_jobs))
     jobs, failed = [*remaining, *step.new_jobs], None
     try:
@@ -153,7 +154,7 @@ def _topologies_after(before: Snapshot, nodes: Sequence[NodeInfo] | None) -> Seq
 
 def is_settled(cycle: CycleResult) -> bool:
     """Return whether no cycle at the same time could go on with what was evicted or promised."""
-    return not (cycle.evictions or cycle.pipelined or cycle.kept_promises)
+    return not (cycle.evictions or cycle.moves or cycle.pipelined or cycle.kept_promises)
 
 
 def next_wake(cycle: CycleResult, *, after: float) -> float:
@@ -323,7 +324,7 @@ def _taken(tables: Content, step: Step, result: CycleResult) -> Snapshot:
     after = take_step(before, evolve(step, result=decided, events=()))
     if tables.now != step.now:
         let_use_pass(tables, step.now, result)
-    written = evictions_written(result.evictions, job_of_task(tables), now=tables.now)
+    written = evictions_written(result, job_of_task(tables), now=tables.now)
     take_over(tables, before, after)
     keep_evictions(tables, written)
     keep_plans(tables, result.planned)

@@ -7,11 +7,11 @@ from typing import TypeVar
 
 from batchsched.actions.eviction.telling import told_as
 from batchsched.model.cluster import TaskStatus
+from batchsched.session.ahead import looks_ahead
 from batchsched.session.outlook import (
     accepting_nodes,
     accepts_without,
     accepts_without_each,
-    looks_ahead,
     promises_stand,
 )
 from batchsched.session.session import Session, TakenUnit

@@ -40,12 +40,12 @@ from batchsched.model.immutable import EMPTY
 from batchsched.model.reasons import Unfit
 from batchsched.model.rules import out_of_service
 from batchsched.plugin.candidates import NodeSet
+from batchsched.session.ahead import looks_ahead
 from batchsched.session.limits import limit_on
 from batchsched.session.outlook import (
     accepting_nodes,
     accepts_without,
     curable_nodes,
-    looks_ahead,
 )
 from batchsched.session.session import Session, TakenUnit
 from batchsched.session.victims import (

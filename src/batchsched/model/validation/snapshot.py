@@ -15,6 +15,7 @@ from batchsched.errors import Fault
 from batchsched.model.cluster import (
     Budget,
     JobInfo,
+    LeftNode,
     NodeInfo,
     PastEviction,
     Preemptible,
@@ -514,10 +515,14 @@ class _Check:
         Most of the time of validation is spent here: ``python -m benchmarks.validation``.
         """
         status, node_name = task.status, task.node_name
-        if type(status) is not TaskStatus or not (
-            status in _NODELESS
-            if node_name is None
-            else status in _NODE_NEEDED and type(node_name) is str and node_name in self.nodes
+        if (
+            task.leaving is not None
+            or type(status) is not TaskStatus
+            or not (
+                status in _NODELESS
+                if node_name is None
+                else status in _NODE_NEEDED and type(node_name) is str and node_name in self.nodes
+            )
         ):
             return False
         if not (
@@ -652,6 +657,7 @@ def task_problems(task: TaskInfo, nodes: Collection[str], /) -> Problems:
     """Yield the problems of a task, given the names of the snapshot's nodes."""
     yield from own_task_problems(task)
     yield from _place_problems(task.status, task.node_name, nodes)
+    yield from _leaving_problems(task, nodes)
     yield from request_problems(task.resreq, task.init_resreq)
     yield from constraint_problems(task)
     yield from devices_of_task_problems(task.claims, task.devices)
@@ -677,6 +683,32 @@ def _place_problems(status: object, node_name: object, nodes: Collection[str]) -
         yield from text_problems("node_name", node_name)
     else:
         yield from reference_problems("node_name", "node", node_name, nodes, "snapshot")
+
+
+_left_place_problems = FieldChecks(LeftNode, only=("node_name",))
+
+
+def _leaving_problems(task: TaskInfo, nodes: Collection[str]) -> Problems:
+    place = task.leaving
+    if place is None:
+        return
+    if not is_of(place, LeftNode):
+        yield "leaving", f"expected a LeftNode, got {shown(place)}"
+        return
+    problems = [*_left_place_problems(place), *choice_problems(place.choices)]
+    if place.devices is not None:
+        problems += devices_of_task_problems(task.claims, place.devices)
+    yield from under("leaving", iter(problems))
+    if problems:
+        return
+    path = "leaving.node_name"
+    yield from reference_problems(path, "node", place.node_name, nodes, "snapshot")
+    if task.status is not TaskStatus.PIPELINED:
+        known = is_of(task.status, TaskStatus)
+        status = task.status.value if known else shown(task.status)
+        yield "leaving", f"expected None for a task that is {status}: only a promised one moves"
+    elif place.node_name == task.node_name:
+        yield path, f"expected another node than the one that is promised, got {task.node_name!r}"
 
 
 def _other_task_problems(task: TaskInfo) -> Problems:

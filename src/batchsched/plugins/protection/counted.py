@@ -40,6 +40,8 @@ class Budgets:
         self._budgets = budgets
         self._of_task: dict[str, tuple[int, ...]] = {}
         """For each task on a node that counts for any, the positions of its budgets."""
+        self._down = set[str]()
+        """The UIDs of those of them that leave in this cycle."""
         self.left = [0] * len(budgets)
         """What each budget still allows."""
         in_namespace: dict[str, list[int]] = {}
@@ -107,10 +109,20 @@ class Budgets:
         ]
         return self._budgets[min(wrong)] if wrong else None
 
-    def leaves(self, task: TaskState, sign: int) -> None:
-        """Record that a task that was on a node leaves (1), or does not after all (-1)."""
+    def note(self, task: TaskState) -> None:
+        """Note whether a task that was on a node leaves it, or does not after all.
+
+        What moves leaves, too: it is down until it has started again.
+        """
+        is_down, was_down = not task.status.occupies, task.uid in self._down
+        if is_down == was_down:
+            return
+        if is_down:
+            self._down.add(task.uid)
+        else:
+            self._down.discard(task.uid)
         for position in self._of_task.get(task.uid, ()):
-            self.left[position] -= sign
+            self.left[position] += 1 if was_down else -1
 
 
 @frozen

@@ -444,12 +444,12 @@ class _Protection:
     # Events
 
     def _on_allocate(self, task: TaskState, /) -> None:
-        self._moved(task, -1)
+        self._changed(task)
 
     def _on_deallocate(self, task: TaskState, /) -> None:
-        self._moved(task, 1)
+        self._changed(task)
 
-    def _moved(self, task: TaskState, sign: int) -> None:
+    def _changed(self, task: TaskState) -> None:
         job = task.job
         if job is None:
             return
@@ -457,7 +457,7 @@ class _Protection:
         if job.queue is not None and protects_core(job):
             self._held.pop(job.queue.name, None)
         if self._budgets is not None and task.info.status.occupies:
-            self._budgets.leaves(task, sign)
+            self._budgets.note(task)
 
 
 def _is_below(job: JobState, claimant: TaskState) -> bool:

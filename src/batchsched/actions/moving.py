@@ -1,0 +1,404 @@
+"""Make room for a task by moving others: the search for the fewest moves that serve.
+
+A *solution* has a node for the claimant, the tasks that leave it, and for each of these another
+node, from which further tasks may have to move in turn. Solutions are looked for by their number of
+moves, so the first one has the fewest; among those, first where most leave the claimant's own node,
+then on the node that lacks least.
+
+    n1: a 2  .  .  .        c asks for all of a node.
+    n2: b 2  .  .  .        One move: a to n2, or b to n1. n1 comes first: c is promised n1.
+
+While it is tried, all of it stands in the statement: what moves was taken off its node, the
+claimant is promised its place, and what is still to be put down is Pending. So predicates, devices
+and limits are asked about nodes as they will be, and nothing needs to be computed twice.
+
+Four things bound it. The number of moves; the number of *tries*: every set of tasks that is looked
+at, and every place that is tried for one of them, is one, and with the last the search ends. What
+cannot be enough by amounts alone is passed over, at no cost: nodes of which even the largest tasks
+hold too little. And a task that fits nowhere else is not taken off its node, unless others may move
+for it.
+
+A solution counts only if its moves can be made one after the other: each fits its new place once
+those before it have left and arrived. (Two tasks that swap their nodes have promises that hold, but
+none could start before the other has left, and where each must see the other gone, none would.)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from itertools import combinations
+from operator import add
+
+from attrs import define, field, frozen
+
+from batchsched.placement import Fit
+from batchsched.session.ahead import refusal_ahead
+from batchsched.session.candidates import refusal_beside_its_job
+from batchsched.session.limits import limit_on
+from batchsched.session.movable import Movers
+from batchsched.session.outlook import accepting_nodes
+from batchsched.session.session import Session, Statement
+from batchsched.state.memory import DependsOn, forget
+from batchsched.state.records import NodeState, TaskState
+from batchsched.state.shortcuts import Shortcut
+from batchsched.state.vectors import Vector, dominant_share, fits, minus, plus
+
+
+@define(eq=False)
+class Tries:
+    """How many tries a claim has left."""
+
+    left: int
+
+    def take(self) -> bool:
+        """Use one; return False if none was left."""
+        if self.left <= 0:
+            self.left = -1
+            return False
+        self.left -= 1
+        return True
+
+    @property
+    def are_over(self) -> bool:
+        """Whether more were asked for than there were."""
+        return self.left < 0
+
+
+@frozen(eq=False)
+class _Crowd:
+    """The tasks on a node that are in scope, in victim order, and what they hold at most."""
+
+    tasks: Sequence[TaskState]
+    largest: Sequence[Vector]
+    """What any one of them, any two and so on hold at most, dimension by dimension."""
+
+    def fewest_for(self, missing: Vector) -> int | None:
+        """Return how many must leave at least to free some amounts, one or more; None: no number.
+
+        O(number x dimensions).
+        """
+        for count, most in enumerate(self.largest, start=1):
+            if fits(missing, most):
+                return count
+        return None
+
+
+@frozen(eq=False)
+class _Opening:
+    """A node that would take a task if enough tasks left it."""
+
+    node: NodeState
+    missing: Vector
+    """What the task lacks there."""
+    fewest: int
+    """How many tasks must leave at least."""
+
+
+def crowd_of(tasks: Sequence[TaskState], most: int) -> _Crowd:
+    """Return tasks with what up to `most` of them hold at most. O(tasks log tasks)."""
+    by_dimension = [
+        sorted(held, reverse=True) for held in zip(*(t.resreq for t in tasks), strict=True)
+    ]
+    largest: list[Vector] = []
+    for count in range(min(most, len(tasks))):
+        more = tuple([amounts[count] for amounts in by_dimension])
+        largest.append(tuple(map(add, largest[-1], more)) if largest else more)
+    return _Crowd(tasks, largest)
+
+
+@define(kw_only=True, eq=False)
+class MoveSearch:
+    """The search for moves that make room for a task, in an open statement."""
+
+    session: Session
+    statement: Statement
+    task: TaskState
+    """The claimant, Pending."""
+    movers: Movers
+    most: int
+    """The most tasks that may move for it."""
+    tries: Tries
+    _is_plain: bool = field(init=False)
+    _may_move: dict[TaskState, bool] = field(init=False, factory=dict[TaskState, bool])
+    """Who may move, as it was before anybody did."""
+    _movable: dict[int, _Crowd] = field(init=False, factory=dict[int, _Crowd])
+    """The same by slot of the node."""
+    _begin: int = field(init=False)
+    """How many operations the statement had before."""
+
+    def __attrs_post_init__(self) -> None:
+        self._is_plain = Shortcut.ROOM in self.session.plain
+        self._begin = len(self.statement)
+
+    def make_room(self) -> bool:
+        """Promise the claimant a node, and others the places to which they move for it.
+
+        Returns:
+            Whether there was a solution. If not, nothing was changed.
+
+        """
+        if limit_on(self.session, self.task) is not None or self.most <= 0:
+            return False
+        within = self.statement.within
+        openings = self._openings(self.task, self.most, None if within is None else within.slots)
+        for moves in range(1, self.most + 1):
+            for here in range(moves, 0, -1):
+                for opening in openings:
+                    if opening.fewest > here:
+                        continue
+                    for leaving in self._sets_on(opening, here):
+                        if self._frees(opening, leaving, moves - here):
+                            return True
+                    if self.tries.are_over:
+                        return False
+        return False
+
+    # Where, and who leaves
+
+    def _openings(
+        self, task: TaskState, most: int, slots: Collection[int] | None = None
+    ) -> list[_Opening]:
+        """Return the nodes that would take a task once up to `most` have left; least lacking first.
+
+        `slots`: of the nodes that count; None: all. O(nodes x dimensions).
+        """
+        own = None if task.leaving is None else task.leaving.node
+        found: list[tuple[float, _Opening]] = []
+        for node in self._accepting(task, slots):
+            if node is own or not fits(task.init_resreq, node.allocatable):
+                continue
+            missing = tuple(map(max, *node.lacking(task.init_resreq, Fit.LATER)))
+            fewest = self._crowd_on(node).fewest_for(missing)
+            if fewest is not None and fewest <= most:
+                pairs = zip(missing, node.allocatable, strict=True)
+                lacks = max((short / whole for short, whole in pairs if short > 0), default=0.0)
+                found.append((lacks, _Opening(node, missing, fewest)))
+        found.sort(key=lambda each: each[0])  # in node order where equal
+        return [opening for _, opening in found]
+
+    def _accepting(self, task: TaskState, slots: Collection[int] | None) -> list[NodeState]:
+        """Return the nodes that accept a task as they will be, in node order."""
+        session, guard = self.session, self.session.plans.guard
+        ahead = accepting_nodes(session, task)
+        nodes: Iterable[NodeState] = (
+            session.placement.feasible(task, slots)
+            if ahead is None
+            else [node for node in ahead if slots is None or node.slot in slots]
+        )
+        return [node for node in nodes if guard is None or guard.allows(task, node)]
+
+    def _crowd_on(self, node: NodeState) -> _Crowd:
+        """Return who may be asked to move from a node, whether plugins let them or not."""
+        session, most = self.session, self.most
+        if self._is_plain or session.plugins.eviction_price is not None:
+            # What a task costs, and so the order of victims, may change with others of its job.
+            return crowd_of(self.movers.candidates_on(node), most)
+        job = self.task.job
+        assert job is not None
+        own = job.uid if job.runs else ""
+        question = ("crowds", self.movers.scope, job.info.queue, own, most)
+        known = session.remembered.recall(question, dict[int, _Crowd], forget, DependsOn.NODES)
+        crowd = known.get(node.slot)
+        if crowd is None:
+            crowd = known[node.slot] = crowd_of(self.movers.candidates_on(node), most)
+        return crowd
+
+    def _movable_on(self, node: NodeState) -> _Crowd:
+        """Return who may move from a node, in victim order."""
+        is_at_rest = not self._has_begun
+        known = self._movable.get(node.slot) if is_at_rest else None
+        if known is None:
+            may_move = [task for task in self.movers.candidates_on(node) if self._lets_move(task)]
+            known = crowd_of(may_move, self.most)
+            if is_at_rest:
+                self._movable[node.slot] = known
+        return known
+
+    @property
+    def _has_begun(self) -> bool:
+        """Whether anything of a solution stands in the statement."""
+        return len(self.statement) > self._begin
+
+    def _lets_move(self, task: TaskState) -> bool:
+        known = self._may_move.get(task)
+        if known is None:
+            known = self._may_move[task] = self.movers.may_move(task)
+        return known
+
+    def _sets_on(self, opening: _Opening, count: int) -> Iterator[Sequence[TaskState]]:
+        """Yield sets of tasks that free enough on a node, in victim order; alike ones once."""
+        movable = self._movable_on(opening.node)
+        fewest = movable.fewest_for(opening.missing)
+        if fewest is None or fewest > count:
+            return
+        seen: set[object] = set()
+        kind = self.session.placement.kind
+        for leaving in combinations(movable.tasks, count):
+            if not self.tries.take():
+                return
+            freed = leaving[0].resreq
+            for each in leaving[1:]:
+                freed = plus(freed, each.resreq)
+            if not fits(opening.missing, freed):
+                continue
+            alike = [(t.job, kind(t), t.resreq, t.init_resreq, t.choices) for t in leaving]
+            if all(key[1] is not None for key in alike):
+                key = tuple(alike)
+                if key in seen:
+                    continue
+                seen.add(key)
+            if self.movers.may_move_together(leaving):
+                yield leaving
+
+    # A solution
+
+    def _frees(self, opening: _Opening, leaving: Sequence[TaskState], further: int) -> bool:
+        """Take tasks off a node, promise it to the claimant, and give them places."""
+        node, task, statement = opening.node, self.task, self.statement
+        if not further and not all(self._has_room_elsewhere(each, node) for each in leaving):
+            return False
+        before = len(statement)
+        if self._take_off(leaving) and self.session.fits(
+            task, node, Fit.LATER, kept=statement.kept_for(task)
+        ):
+            statement.pipeline(task, node)
+            if refusal_ahead(self.session, task) is None and self._give_places(
+                self._largest_first(leaving), further
+            ):
+                return True
+        statement.rollback(before)
+        return False
+
+    def _has_room_elsewhere(self, task: TaskState, left: NodeState) -> bool:
+        """Return whether a task fits on any node but one, by amounts alone."""
+        session, request = self.session, task.init_resreq
+        if self._is_plain:
+            return any(node.fits(task, Fit.LATER) for node in session.nodes if node is not left)
+
+        def correct(known: set[int], stale: set[int] | None) -> None:
+            assert stale is not None
+            for slot in stale:
+                if session.slots[slot].fits(task, Fit.LATER):
+                    known.add(slot)
+                else:
+                    known.discard(slot)
+
+        def begin() -> set[int]:
+            return {node.slot for node in session.nodes if node.fits(task, Fit.LATER)}
+
+        known = session.remembered.recall(("fits later", request), begin, correct, DependsOn.NODES)
+        return len(known) > 1 or (bool(known) and left.slot not in known)
+
+    def _take_off(self, tasks: Sequence[TaskState]) -> bool:
+        """Take tasks off their nodes; return whether each may still move without those before."""
+        for task in tasks:
+            if self.movers.is_protected(task):
+                return False
+            self.statement.begin_move(task, claimant=self.task)
+        return True
+
+    def _largest_first(self, tasks: Sequence[TaskState]) -> list[TaskState]:
+        dimensions = self.session.dimensions
+        whole = self.session.cluster[: dimensions.in_cluster]
+        return sorted(tasks, key=lambda task: -dominant_share(task.resreq, whole))
+
+    def _give_places(self, tasks: Sequence[TaskState], further: int) -> bool:
+        """Give each task that was taken off its node another one, while others move for it."""
+        if not tasks:
+            return self._can_be_ordered()
+        task, *others = tasks
+        for node in self._places_for(task):
+            if not self.tries.take():
+                return False
+            if self._puts_down(task, node, others, further):
+                return True
+        for count in range(1, further + 1):
+            for opening in self._openings(task, count):
+                for leaving in self._sets_on(opening, count):
+                    before = len(self.statement)
+                    if self._take_off(leaving) and opening.node.fits(task, Fit.LATER):
+                        rest = [*self._largest_first(leaving), *others]
+                        if self._puts_down(task, opening.node, rest, further - count):
+                            return True
+                    self.statement.rollback(before)
+                if self.tries.are_over:
+                    return False
+        return False
+
+    def _puts_down(
+        self, task: TaskState, node: NodeState, others: Sequence[TaskState], further: int
+    ) -> bool:
+        """Promise a node to a task that moves, and then places to others."""
+        statement = self.statement
+        before = len(statement)
+        if self.session.fits(task, node, Fit.LATER):
+            statement.put_down(task, node)
+            if (
+                refusal_ahead(self.session, task) is None
+                and refusal_beside_its_job(self.session, task) is None
+                and self._give_places(others, further)
+            ):
+                return True
+        statement.rollback(before)
+        return False
+
+    def _places_for(self, task: TaskState) -> Iterator[NodeState]:
+        """Yield the nodes where a task may move as they are, the best first.
+
+        Nodes that are not among those in which the claimant is placed come before these.
+        """
+        session, within = self.session, self.statement.within
+        left = None if task.leaving is None else task.leaving.node
+        nodes = [
+            node
+            for node in self._accepting(task, None)
+            if node is not left and node.fits(task, Fit.LATER)
+        ]
+        parts = [nodes]
+        if within is not None:
+            parts = [
+                [node for node in nodes if node.slot not in within.slots],
+                [node for node in nodes if node.slot in within.slots],
+            ]
+        for part in parts:
+            while part:
+                best = session.best_among(task, part)
+                part.remove(best)
+                yield best
+
+    # Their order
+
+    def _can_be_ordered(self) -> bool:
+        """Return whether the moves of the statement can be made one after the other, and note how.
+
+        Each must fit its new place by amounts, when those before it have left and arrived.
+        """
+        moves = self.statement.moves()
+        free: dict[NodeState, Vector] = {}
+        for task, left in moves:
+            assert task.node is not None
+            for node in (left, task.node):
+                free.setdefault(node, node.room(Fit.LATER))
+        for task, left in moves:
+            assert task.node is not None
+            free[left] = minus(free[left], task.resreq)
+            free[task.node] = plus(free[task.node], task.resreq)
+        for task in self.statement.placed():
+            if task.node in free and not task.moves:
+                free[task.node] = plus(free[task.node], task.resreq)
+        lefts = dict(moves)
+        waiting, ordered = self.session.in_victim_order(lefts), list[TaskState]()
+        while waiting:
+            for task in waiting:
+                assert task.node is not None
+                if fits(task.init_resreq, free[task.node]):
+                    break
+            else:
+                return False
+            waiting.remove(task)
+            ordered.append(task)
+            assert task.node is not None
+            free[task.node] = minus(free[task.node], task.resreq)
+            free[lefts[task]] = plus(free[lefts[task]], task.resreq)
+        self.statement.set_order_of_moves(ordered)
+        return True

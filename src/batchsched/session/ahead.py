@@ -1,0 +1,153 @@
+"""A node as it will be, and whether it will accept a task then.
+
+What leaves has left then, and what is promised has come: the ledger is moved there for a time, and
+back. Listeners hear of it as of any move, and of the way back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Generator, Hashable, Iterable, Mapping
+from contextlib import AbstractContextManager, contextmanager
+from functools import partial
+from typing import Protocol
+
+from batchsched.errors import plugin_error
+from batchsched.model.cluster import TaskStatus
+from batchsched.model.reasons import Unfit
+from batchsched.placement import Placement
+from batchsched.plugin.node_functions import Predicate, Reads
+from batchsched.session.plugins import PluginSet
+from batchsched.state.ledger import Ledger
+from batchsched.state.memory import DependsOn, Remembered
+from batchsched.state.records import NodeState, TaskState
+from batchsched.state.shortcuts import Shortcut
+
+
+class Outlook(Protocol):
+    """What is needed of a session to look ahead."""
+
+    @property
+    def ledger(self) -> Ledger:
+        """The books."""
+        ...
+
+    @property
+    def plain(self) -> Collection[Shortcut]:
+        """The shortcuts that are switched off."""
+        ...
+
+    @property
+    def plugins(self) -> PluginSet:
+        """What plugins say together."""
+        ...
+
+    @property
+    def placement(self) -> Placement:
+        """The engine that finds nodes."""
+        ...
+
+    @property
+    def remembered(self) -> Remembered:
+        """What searches of the cycle have found out about nodes."""
+        ...
+
+
+def looks_ahead(session: Outlook, task: TaskState) -> bool:
+    """Return whether nodes may accept a task otherwise once others have left or come."""
+    if session.plain and Shortcut.ROOM in session.plain:
+        return True
+    swayed = session.plugins.swayed
+    return bool(swayed) and any_reads(swayed, task, _ACCOUNTS_AND_TASKS)
+
+
+TASKS = (Reads.NODE, Reads.CLUSTER)
+_ACCOUNTS_AND_TASKS = (Reads.ACCOUNTS, *TASKS)
+
+
+def any_reads(
+    predicates: Iterable[tuple[str, Predicate]],
+    task: TaskState,
+    what: Collection[Reads],
+) -> bool:
+    """Return whether any predicate reads certain things of the cluster for a task."""
+    name = ""
+    try:
+        for name, predicate in predicates:  # noqa: B007 - the name is for the error
+            if predicate.reads_for(task) in what:
+                return True
+    except Exception as error:
+        raise plugin_error(name, "predicates", error) from error
+    return False
+
+
+_Move = tuple[TaskState, TaskStatus, NodeState | None, Mapping[str, Hashable] | None]
+"""A task, its status, node and choices then; None: the same choices if it stays, else none."""
+_Before = tuple[TaskState, TaskStatus, NodeState | None, bool, Mapping[str, Hashable]]
+
+
+@contextmanager
+def moved_for_now(session: Outlook, moves: Iterable[_Move]) -> Generator[None]:
+    """Move tasks, and move them back at the end. O(moves)."""
+    ledger, back = session.ledger, list[_Before]()
+    try:
+        for task, status, node, choices in moves:
+            back.append((task, task.status, task.node, task.is_backfill, task.choices))
+            mark = task.is_backfill
+            ledger.move(task, status, node, is_backfill=mark, choices=choices, is_undo=True)
+        yield
+    finally:
+        for task, status, node, is_backfill, choices in reversed(back):
+            ledger.move(task, status, node, is_backfill=is_backfill, choices=choices, is_undo=True)
+
+
+def as_gone(tasks: Iterable[TaskState]) -> list[_Move]:
+    """Return the moves by which tasks are on no node."""
+    return [(task, TaskStatus.PENDING, None, None) for task in {t.uid: t for t in tasks}.values()]
+
+
+def all_coming(session: Outlook, but: TaskState) -> list[_Move]:
+    """Return the moves by which all that is promised comes."""
+    jobs = session.ledger.jobs_having[TaskStatus.PIPELINED.index].values()
+    promised = [task for job in jobs for task in job.having(TaskStatus.PIPELINED)]
+    return [(task, TaskStatus.ALLOCATED, task.node, None) for task in promised if task is not but]
+
+
+def all_leaving(session: Outlook) -> list[TaskState]:
+    """Return all that leaves: tasks, and what stands for those that move."""
+    jobs = session.ledger.jobs_having[TaskStatus.RELEASING.index].values()
+    moving = session.ledger.leaving.values()
+    return [
+        *(task for job in jobs for task in job.having(TaskStatus.RELEASING)),
+        *(each for each in moving if each.node is not None),
+        *session.remembered.recall(
+            "others that leave", partial(_others_that_leave, session), _nothing, DependsOn.NODES
+        ),
+    ]
+
+
+def _others_that_leave(session: Outlook) -> list[TaskState]:
+    """Return the tasks of no job that leave: none comes or goes in a cycle."""
+    others = session.ledger.other_tasks.values()
+    return [task for task in others if task.status is TaskStatus.RELEASING]
+
+
+def _nothing(*_: object) -> None:
+    return None
+
+
+def as_it_will_be(
+    session: Outlook, task: TaskState, node: NodeState
+) -> AbstractContextManager[None]:
+    """Move, for a time, all that leaves or comes and may make a difference to a task on a node."""
+    if looks_ahead(session, task):
+        return moved_for_now(session, [*as_gone(all_leaving(session)), *all_coming(session, task)])
+    leaving = (other for other in node.tasks.values() if other.status is TaskStatus.RELEASING)
+    return moved_for_now(session, as_gone(leaving))
+
+
+def refusal_ahead(session: Outlook, task: TaskState) -> Unfit | None:
+    """Return why the node of a placed or promised task will refuse it, or None."""
+    node = task.node
+    assert node is not None
+    with as_it_will_be(session, task, node), moved_for_now(session, as_gone([task])):
+        return session.placement.refusal(task, node)
