@@ -125,12 +125,16 @@ class Remedy(Enum):
     LIMIT = "a higher limit of its queue, or of one above it"
     WEIGHT = "a higher weight of its queue"
     LEAF = "another queue"
+    BUDGET = "a budget that lets more tasks go"
 
 
 _OF_JOB = (Remedy.SMALLER_GANG, Remedy.HIGHER_MAXIMUM, Remedy.PRIORITY)
-OF_ROOM = (Remedy.MORE_NODES, Remedy.END_ON_NODES, *_OF_JOB, Remedy.WEIGHT)
+OF_ROOM = (
+    *(Remedy.MORE_NODES, Remedy.END_ON_NODES, Remedy.BUDGET),
+    *(*_OF_JOB, Remedy.WEIGHT),
+)
 """What may help a task for which there is no room."""
-_OF_QUEUE = (Remedy.END_IN_QUEUE, *_OF_JOB)
+_OF_QUEUE = (Remedy.END_IN_QUEUE, Remedy.BUDGET, *_OF_JOB)
 
 
 class WhyPending(Enum):

@@ -16,6 +16,7 @@ from batchsched import (
     NodeInfo,
     Queue,
     QueueStatus,
+    Refusal,
     Resource,
     ResourceLimit,
     Scheduler,
@@ -180,6 +181,7 @@ class TestUnreclaimableQueues:
             reports = result.pending["w"].evictions
             (report,) = [each for each in reports if each.action == "reclaim"]
             assert report.out == {f"queue {keeper} is not reclaimable": 4}
+            assert report.refusals == (Refusal("queue-not-reclaimable", 4),)
 
 
 class TestLimitsUnderProportion:

@@ -22,6 +22,7 @@ from batchsched import (
     LabelSelector,
     NodeInfo,
     PluginOption,
+    Preemptible,
     Queue,
     QueueStatus,
     Resource,
@@ -736,6 +737,48 @@ def test_past_use_stands_before_proportion_and_anywhere_beside_capacity() -> Non
     assert finding.instead == config("allocate", ["gang", "predicates", "usage", "proportion"])
     for plugins in (("usage", "proportion"), ("capacity", "usage"), ("usage", "capacity")):
         assert "PastUseAfterShares" not in codes("predicates", *plugins)
+
+
+@pytest.mark.parametrize("preemptible", [Preemptible.NEVER, Preemptible.SURPLUS])
+@pytest.mark.parametrize("top", [True, False])
+@pytest.mark.parametrize(("least", "is_found"), [(4, False), (5, True)])
+def test_a_job_that_is_never_lent_what_it_needs_is_found(
+    preemptible: Preemptible, top: bool, least: int, is_found: bool
+) -> None:
+    cpu = Resource(milli_cpu=1000)
+    deserved = [Resource(milli_cpu=4000), Resource(milli_cpu=9000)][:: 1 if top else -1]
+    jobs = [
+        JobInfo(
+            name=f"j{number}",
+            queue="a",
+            min_available=least,
+            preemptible=preemptible,
+            tasks=[
+                TaskInfo(uid=f"j{number}-{k}", name=f"j{number}-{k}", resreq=cpu) for k in range(6)
+            ],
+        )
+        for number in range(2)
+    ]
+    snapshot = Snapshot(
+        nodes=[NodeInfo(name="n1", allocatable=10 * cpu)],
+        queues=[
+            Queue(name="top", deserved=deserved[0]),
+            Queue(name="a", parent="top", deserved=deserved[1]),
+        ],
+        jobs=jobs,
+    )
+    checked = config("allocate", ["gang", "protection", "predicates", "capacity"])
+    found = [f for f in check_config(checked, snapshot) if f.code == "NeverLent"]
+    assert [finding.place for finding in found] == ["jobs[0]"] * is_found
+    for finding in found:
+        assert_shown(finding, checked)
+        assert finding.shows_on_yours
+        assert "j0 and 1 other job can never start" in finding.consequence
+        assert f"needs 5 cpu, of which queue {'top' if top else 'a'!r} deserves 4" in str(finding)
+    free = checked.with_arguments("protection", withinDeserved=False)
+    assert "NeverLent" not in {f.code for f in check_config(free, snapshot)}
+    taken = evolve(snapshot, jobs=[evolve(job, preemptible=True) for job in jobs])
+    assert "NeverLent" not in {f.code for f in check_config(checked, taken)}
 
 
 @pytest.mark.parametrize(

@@ -756,6 +756,11 @@ class Budget:
             uid = "?"
         object.__setattr__(self, "uid", uid)
 
+    @property
+    def rule(self) -> str:
+        """The name by which reasons tell that it keeps tasks from being evicted."""
+        return f"budget {self.name}"
+
     def counts(self, task: TaskInfo, /) -> bool:
         """Return whether a task counts, whatever its status. O(size of the selector)."""
         return task.namespace == self.namespace and self.selector.matches(task.labels)

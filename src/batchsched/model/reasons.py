@@ -716,6 +716,12 @@ def waits_for_leader(leader: TaskInfo, tally: NodeTally) -> PendingReason:
     return PendingReason(WhyPending.NOT_REACHED, tally, detail, behind_task=leader.uid)
 
 
+MINIMUM_RUNTIME = "minimum-runtime"
+"""The rule that keeps what has started recently, of the plugin ``protection`` or of an action."""
+NOT_RECLAIMABLE = "queue-not-reclaimable"
+"""The rule that keeps what is in or below a queue that is not reclaimable."""
+
+
 def not_reclaimable(queue: str) -> str:
     """Return why tasks are not reclaimed that are in or below a queue that does not allow it."""
     return f"queue {queue} is not reclaimable"

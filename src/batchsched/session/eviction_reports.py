@@ -9,7 +9,7 @@ from math import inf
 from attrs import evolve
 
 from batchsched.model.cluster import TaskStatus
-from batchsched.model.reasons import EvictionReport, PendingReason, Refusal
+from batchsched.model.reasons import MINIMUM_RUNTIME, EvictionReport, PendingReason, Refusal
 from batchsched.model.resources import EPSILON
 from batchsched.plugin.extension_points import Verdict
 from batchsched.session.outlook import accepts_without, curable_nodes
@@ -31,7 +31,6 @@ _REASONS = {
     Verdict.NO_SAY: "not a victim of any plugin",
 }
 """Why a candidate is not a victim, where the plugin does not say it."""
-JUST_STARTED = "protected by minRuntime"
 _NOT_ENOUGH = "taken and not enough"
 
 
@@ -220,13 +219,15 @@ class EvictionReports:
         ]
         candidates = sum(map(len, groups))
         recent = search.recent
+        started: list[TaskState] = []
         if recent is not None:
+            started = [one for group in groups for one in group if one in recent]
             groups = [[one for one in group if one not in recent] for group in groups]
-        started = candidates - sum(map(len, groups))
         out, is_evictable = self._kept_and_free(search, searched, groups)
-        refusals = self._refusals(search, [task for group in groups for task in group])
-        if started:
-            out[JUST_STARTED] += started
+        left = [task for group in groups for task in group]
+        refusals = self._refusals(search, left, started)
+        if recent is not None and started:
+            out[recent.text] += len(started)
         asked = {d: amount for d, amount in enumerate(task.init_resreq) if amount >= EPSILON}
         size, best_node, missing = inf, "", dict[int, int]()
         for node, free in zip(searched, is_evictable, strict=True):
@@ -260,11 +261,25 @@ class EvictionReports:
         )
 
     def _refusals(
-        self, search: EvictionSearch, candidates: Sequence[TaskState]
+        self,
+        search: EvictionSearch,
+        candidates: Sequence[TaskState],
+        started: Sequence[TaskState],
     ) -> tuple[Refusal, ...]:
-        """Return how many candidates each rule refuses, and until when, by rule."""
+        """Return how many candidates each rule refuses, and until when, by rule.
+
+        Args:
+            search: the search.
+            candidates: those that it asked plugins about.
+            started: the others, which it may not evict because they started recently.
+
+        """
         claimant, found = search.task, dict[str, Refusal]()
-        for _, refused in self._session.plugins.each_refused(claimant, candidates):
+        if search.recent is not None and started:
+            until = search.recent.refused_until(started)
+            found[MINIMUM_RUNTIME] = Refusal(MINIMUM_RUNTIME, len(started), until)
+        point, plugins = search.scope.point, self._session.plugins
+        for _, refused in plugins.each_refused(claimant, candidates, point):
             before = found.get(refused.rule)
             count = 1 if before is None else before.count + 1
             ends = [each.until for each in (refused, before) if each and each.until is not None]

@@ -15,7 +15,7 @@ from itertools import combinations
 from typing import Any, Protocol, TypeVar, cast
 
 from batchsched.errors import PluginError, SnapshotError, plugin_error, problem_of
-from batchsched.model.reasons import JobCondition, Unfit, not_reclaimable
+from batchsched.model.reasons import NOT_RECLAIMABLE, JobCondition, Unfit, not_reclaimable
 from batchsched.model.result import QueueOutcome
 from batchsched.model.validation.values import shown
 from batchsched.plugin.candidates import NodeSet, SecondTry
@@ -38,7 +38,7 @@ from batchsched.session.points import (
     open_plugin,
     takes_need,
 )
-from batchsched.session.victims import Judges, RecentStarts, Victims
+from batchsched.session.victims import Judges, Point, RecentStarts, Victims
 from batchsched.state.needs import Need
 from batchsched.state.records import JobState, NodeState, QueueState, SortKey, TaskState
 from batchsched.state.shortcuts import Shortcut
@@ -420,9 +420,16 @@ class PluginSet:
         return self.judges["revocable"].victims(claimant, candidates)
 
     def each_refused(
-        self, claimant: TaskState, candidates: Sequence[TaskState]
+        self, claimant: TaskState, candidates: Sequence[TaskState], point: Point
     ) -> Iterator[tuple[TaskState, Refused]]:
-        """Yield the candidates that a rule protects, with the rule, as far as plugins name any."""
+        """Yield the candidates that a rule protects, with the rule, as far as plugins name any.
+
+        What queues themselves protect from reclaim, no plugin is asked about.
+        """
+        if self._kept_queues.judges(point):
+            kept = [task for task in candidates if _keeper(task)]
+            yield from ((task, Refused(NOT_RECLAIMABLE)) for task in kept)
+            candidates = [task for task in candidates if not _keeper(task)]
         ends = dict(self._on("refused_until"))
         for name, rules in self._on("refused_by"):
             try:

@@ -31,7 +31,7 @@ from attrs import frozen
 from batchsched.errors import PluginError, plugin_error
 from batchsched.model.cluster import TaskStatus
 from batchsched.model.immutable import FrozenMap
-from batchsched.model.reasons import Unfit
+from batchsched.model.reasons import MINIMUM_RUNTIME, Unfit
 from batchsched.model.result import Eviction
 from batchsched.model.validation.values import shown
 from batchsched.plugin.extension_points import Verdict
@@ -109,6 +109,11 @@ class RecentStarts:
         if task.status is not TaskStatus.RUNNING:
             return False  # this cycle has bound it, and it has not started
         return start is not None and self.now < start + self.min_runtime
+
+    @property
+    def text(self) -> str:
+        """The rule, with who says for how long."""
+        return f"{MINIMUM_RUNTIME} (minRuntime {self.min_runtime:g} s)"
 
     def refused_until(self, tasks: Iterable[TaskState]) -> float | None:
         """Return when the first of some tasks that started recently ceases to count as that."""

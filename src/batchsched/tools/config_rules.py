@@ -19,11 +19,12 @@ from batchsched.model.constraints import LabelSelector
 from batchsched.model.resources import Amount, Resource, ResourceLimit
 from batchsched.model.rules import out_of_service
 from batchsched.model.snapshot import Snapshot
-from batchsched.model.texts import counted_amount, shown_amount
+from batchsched.model.texts import counted, counted_amount, shown_amount
 from batchsched.plugin.arguments import Arguments, ArgumentValue, as_boolean
 from batchsched.plugin.queues import QueueTree
 from batchsched.scheduler import Scheduler
 from batchsched.tools.amounts import least_request, raised_limit, with_dimension
+from batchsched.tools.never_lent import never_lent
 
 Shows = Literal[
     "cannot be built", "has no effect", "decides otherwise", "evicts for ever", "reserves"
@@ -455,6 +456,31 @@ def _without_budgets(snapshot: Snapshot) -> Snapshot:
 def _all_kept(snapshot: Snapshot) -> Snapshot:
     budget = Budget(name="all", selector=LabelSelector(), max_unavailable=0)
     return evolve(snapshot, budgets=[budget])
+
+
+@_rule(
+    "NeverLent",
+    "{jobs} can never start: what cannot be taken back stays within what queues deserve, and it "
+    "needs {needs}, of which queue {queue!r} deserves {deserved}",
+    "let the queue deserve as much, or let the job be preemptible, or set withinDeserved: false of "
+    "plugin 'protection'",
+)
+def _never_lent(of: Parts) -> Iterator[Suspected]:
+    plugin = of.plugins.get("protection", ("", None))[1]
+    if of.snapshot is None or plugin is None:
+        return
+    if not Arguments(plugin.arguments).boolean("withinDeserved", default=True):
+        return
+    for found in never_lent(of.snapshot):
+        others = f" and {counted(found.others, 'other job')}" if found.others else ""
+        words: dict[str, object] = {
+            "jobs": f"job {found.job.uid}{others}",
+            "needs": counted_amount(found.dimension, found.needs),
+            "queue": found.queue.name,
+            "deserved": shown_amount(found.dimension, found.deserved),
+        }
+        place = f"jobs[{found.position}]"
+        yield Suspected(place, None, words, mended=found.mended, made=found.alone)
 
 
 @_rule(

@@ -211,10 +211,11 @@ class Explanation(Report):
                 rows.append((node.name, what, _held(node.holders)))
         if rows:
             yield Section("Nearest nodes", (), ("node", "problem", "held by"), rows)
-        said = tuple(f"{change.text}" for change in self.would_start)
+        said = tuple(change.text for change in self.would_start if not change.evicts)
+        by_evicting = tuple(change.text for change in self.would_start if change.evicts)
         if self.once_released:
             yield follows
-        if self.tried and not said and not self.once_released_on:
+        if self.tried and not self.would_start and not self.once_released_on:
             text = "the one change that was tried was not enough"
             if self.tried > 1:
                 text = f"none of the {self.tried} single changes that were tried was enough"
@@ -226,6 +227,9 @@ class Explanation(Report):
             when = self.admits_once or "now"
             title = f"{who} would start {when} with any one of these changes (each was tried){how}"
             yield Section(title, said)
+        if by_evicting:
+            title = "It would start once others are evicted for it, with any one of these changes"
+            yield Section(f"{title} (each was tried)", by_evicting)
 
     @property
     def _fits(self) -> str:

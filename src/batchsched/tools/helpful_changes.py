@@ -17,12 +17,14 @@ from attrs import evolve, frozen
 from batchsched.causes import OF_ROOM, HoldKind, Remedy, WhyPending
 from batchsched.config.scheduler_config import SchedulerConfig
 from batchsched.live import (
+    BudgetsChanged,
     JobChanged,
     QueueChanged,
     TaskRemoved,
     TaskSucceeded,
 )
 from batchsched.model.cluster import (
+    Budget,
     JobInfo,
     Queue,
     QueueStatus,
@@ -41,6 +43,7 @@ from batchsched.state.vectors import Vector, dominant_share, fits, minus, total_
 from batchsched.tools.amounts import raised_limit, with_dimension
 from batchsched.tools.changes import (
     Change,
+    CycleRun,
     Released,
     all_holds,
     describe_changes,
@@ -82,6 +85,11 @@ class TriedChange:
     text: str = ""
     """What it does, in words."""
 
+    @property
+    def evicts(self) -> bool:
+        """Whether others are evicted in a first cycle with it, and the job starts in the next."""
+        return any(isinstance(change, CycleRun) for change in self.changes)
+
 
 @frozen
 class ChangesOfKind:
@@ -91,6 +99,8 @@ class ChangesOfKind:
     """Those without a text are told as the changes that they are."""
     grows: bool = True
     """Whether each change includes the one before, so that bisection works."""
+    evicts: bool = False
+    """Whether others leave for the job with it, so that cycles without evictions tell nothing."""
 
 
 @frozen(kw_only=True)
@@ -146,6 +156,10 @@ def kinds_of_changes(waiting: ExplainedJob) -> Sequence[ChangesOfKind]:
                 if queue.name in waiting.absent_queues:
                     limits = _higher_quotas(waiting, queue, limits)
                 kinds.append(ChangesOfKind(tuple(limits)))
+        elif remedy is Remedy.BUDGET:
+            for budget in _budgets_in_the_way(waiting):
+                looser = tuple(_looser_budgets(waiting, budget))
+                kinds.append(ChangesOfKind(looser, evicts=True))
         else:
             candidates = tuple(_CHANGES[remedy](waiting))
             kinds.append(ChangesOfKind(candidates, grows=remedy not in _EACH_BY_ITSELF))
@@ -473,6 +487,42 @@ def _weights(waiting: ExplainedJob) -> Iterator[TriedChange]:
         yield TriedChange(changes=(QueueChanged(evolve(queue.info, weight=weight)),))
 
 
+# Budgets
+
+
+def _budgets_in_the_way(waiting: ExplainedJob) -> Iterator[Budget]:
+    """Yield the budgets that keep tasks from being evicted for the task, as far as it is known."""
+    reports = () if waiting.reason is None else waiting.reason.evictions
+    rules = {refusal.rule for report in reports for refusal in report.refusals}
+    for budget in waiting.session.state.view.budgets:
+        if budget.rule in rules:
+            yield budget
+
+
+def _looser_budgets(waiting: ExplainedJob, budget: Budget) -> Iterator[TriedChange]:
+    """Yield the budgets with one that lets one task more go, two more, and so on.
+
+    At most all of its tasks that are on nodes. O(tasks).
+    """
+    budgets = waiting.session.state.view.budgets
+    tasks = waiting.session.ledger.tasks.values()
+    most = sum(task.info.status.occupies and budget.counts(task.info) for task in tasks)
+    for more in range(1, most + 1):
+        least = budget.min_available
+        if least is None:
+            most_down = budget.max_unavailable or 0
+            looser = evolve(budget, max_unavailable=most_down + more)
+            said = f"max_unavailable {most_down + more} instead of {most_down}"
+        elif least < more:
+            return
+        else:
+            looser = evolve(budget, min_available=least - more)
+            said = f"min_available {least - more} instead of {least}"
+        change = BudgetsChanged([looser if each is budget else each for each in budgets])
+        text = f"let budget {budget.uid} allow {more} more ({said})"
+        yield TriedChange(changes=(change, CycleRun()), text=text)
+
+
 _CHANGES: Mapping[Remedy, Callable[[ExplainedJob], Iterator[TriedChange]]] = {
     Remedy.MORE_NODES: _more_nodes,
     Remedy.END_ON_NODES: lambda waiting: _smallest_ended(waiting, _holders_of_room(waiting)),
@@ -484,7 +534,7 @@ _CHANGES: Mapping[Remedy, Callable[[ExplainedJob], Iterator[TriedChange]]] = {
     Remedy.WEIGHT: _weights,
     Remedy.LEAF: _leaves,
 }
-"""The changes of each kind, but those of limits: there is a kind for each queue."""
+"""The changes of each kind, but those of limits and budgets: of these there are several."""
 _EACH_BY_ITSELF = (
     *(Remedy.END_ON_NODES, Remedy.END_IN_QUEUE, Remedy.END_DEPENDENCIES),
     Remedy.LEAF,
@@ -571,6 +621,7 @@ def what_helps(
     Cycles that evict are slow on full clusters. So changes are first tried without the evicting
     actions, which is fast and usually right; a change that is enough is then tried again with all
     actions: those that evict may place others first, and take back what was placed before them.
+    What lets more tasks be evicted is tried with all of them at once.
     """
     tried: set[TriedChange] = set()
 
@@ -582,8 +633,9 @@ def what_helps(
     quick, deciding = without_evictions(trials.config), trials.config
     found: list[TriedChange] = []
     for kind in kinds:
-        at = _first_that_works(kind, 0, partial(is_enough, quick))
-        if at is not None and quick != deciding:
+        first = deciding if kind.evicts else quick
+        at = _first_that_works(kind, 0, partial(is_enough, first))
+        if at is not None and first != deciding:
             at = _first_that_works(kind, at, partial(is_enough, deciding))
         if at is not None:
             change = kind.candidates[at]

@@ -14,7 +14,15 @@ from tests.support.elastic import configuration, elastic, room
 from tests.support.invariants import check_cycle
 from tests.support.known import WITHOUT_NEWER
 
-from batchsched import ConfigError, JobInfo, Scheduler, SchedulerConfig, Snapshot, TaskGroup
+from batchsched import (
+    ConfigError,
+    JobInfo,
+    Refusal,
+    Scheduler,
+    SchedulerConfig,
+    Snapshot,
+    TaskGroup,
+)
 from batchsched.testing import snapshots
 
 NOW = 100.0
@@ -134,9 +142,10 @@ def test_within_a_job_too() -> None:
 def test_the_reason_says_so() -> None:
     result = Scheduler(config(action("preempt", minRuntime=10))).schedule(one_of_two(95, 95))
     [report] = result.pending["high-1"].evictions
-    assert report.out == {"protected by minRuntime": 2}
+    assert report.out == {"minimum-runtime (minRuntime 10 s)": 2}
     assert report.candidates == 2
-    assert "protected by minRuntime: 2" in report.text
+    assert "minimum-runtime (minRuntime 10 s): 2, until 105" in report.text
+    assert report.refusals == (Refusal("minimum-runtime", 2, until=105),)
 
 
 def test_it_is_a_number_of_seconds() -> None:

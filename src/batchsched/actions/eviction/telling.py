@@ -13,7 +13,7 @@ from attrs import evolve
 
 from batchsched.model.reasons import Unfit
 from batchsched.plugin.extension_points import Claim
-from batchsched.session.eviction_reports import JUST_STARTED, kept_and_free
+from batchsched.session.eviction_reports import kept_and_free
 from batchsched.session.session import Session, TakenUnit
 from batchsched.session.victims import EvictionScope, RecentStarts, WhyNot
 from batchsched.state.records import NodeState, TaskState
@@ -84,7 +84,8 @@ def told_of_search(
         started = [task for task in candidates if recent is not None and task in recent]
         asked = [task for task in candidates if task not in started]
         stayed, free = kept_and_free(session, claimant, scope, [asked], recent)
-        stayed[JUST_STARTED] += len(started)
+        if recent is not None and started:
+            stayed[recent.text] += len(started)
         stayed[_NOT_NEEDED] += sum(task.uid not in out for each in free for task in each)
         told = _with_events(session, node, taken, right, stayed=stayed, by=granted)
     text = "" if limit is None else limit.text

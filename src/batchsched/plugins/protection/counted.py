@@ -15,7 +15,7 @@ Both are asked about a set of tasks that would leave together; a task alone is t
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 
 from attrs import define, field, frozen
@@ -32,32 +32,54 @@ Pair = tuple[JobState, JobState]
 """The job of a victim, and that of the claimant."""
 
 
+class _Selectors:
+    """The budgets of a namespace, by what tasks must have to count for them."""
+
+    def __init__(self) -> None:
+        self._by_label: dict[tuple[str, str], list[int]] = {}
+        self._others: list[int] = []
+        """The budgets that ask for no label with one value."""
+
+    def add(self, position: int, budget: Budget) -> None:
+        """Add a budget by its position."""
+        label = next(iter(budget.selector.match_labels.items()), None)
+        (self._others if label is None else self._by_label.setdefault(label, [])).append(position)
+
+    def that_may_count(self, labels: Mapping[str, str]) -> Iterator[int]:
+        """Yield the budgets for which tasks with some labels may count. O(labels + budgets)."""
+        yield from self._others
+        for label in labels.items():
+            yield from self._by_label.get(label, ())
+
+
 class Budgets:
     """The budgets of a cycle: what they still allow."""
 
     def __init__(self, budgets: Sequence[Budget], tasks: Iterable[TaskState]) -> None:
-        """Count the tasks of budgets. O(tasks x budgets of their namespace)."""
+        """Count the tasks of budgets. O(tasks + sets of labels x budgets that may be meant)."""
         self._budgets = budgets
         self._of_task: dict[str, tuple[int, ...]] = {}
         """For each task on a node that counts for any, the positions of its budgets."""
         self._down = set[str]()
         """The UIDs of those of them that leave in this cycle."""
-        self.left = [0] * len(budgets)
-        """What each budget still allows."""
-        in_namespace: dict[str, list[int]] = {}
+        self._taken: dict[int, int] = {}
+        """By position, how much less a budget allows than when the cycle began."""
+        selectors: dict[str, _Selectors] = {}
         for position, budget in enumerate(budgets):
-            in_namespace.setdefault(budget.namespace, []).append(position)
+            selectors.setdefault(budget.namespace, _Selectors()).add(position, budget)
         there, down = [0] * len(budgets), [0] * len(budgets)
-        known: dict[tuple[str, Mapping[str, str]], tuple[int, ...]] = {}
+        known: dict[str, dict[Mapping[str, str], tuple[int, ...]]] = {}
         for task in tasks:
             info = task.info
-            asked = in_namespace.get(info.namespace)
+            asked = selectors.get(info.namespace)
             if asked is None:
                 continue
-            key = info.namespace, info.labels
-            mine = known.get(key)
+            of_labels = known.setdefault(info.namespace, {})
+            mine = of_labels.get(info.labels)
             if mine is None:
-                mine = known[key] = tuple([p for p in asked if budgets[p].counts(info)])
+                may_count = asked.that_may_count(info.labels)
+                mine = tuple([p for p in may_count if budgets[p].counts(info)])
+                of_labels[info.labels] = mine
             if not mine:
                 continue
             if task.status.occupies:
@@ -69,13 +91,16 @@ class Budgets:
                 counted = down
             for position in mine:
                 counted[position] += 1
-        for position, budget in enumerate(budgets):
-            if budget.min_available is not None:
-                allowed = there[position] - budget.min_available
-            else:
-                allowed = (budget.max_unavailable or 0) - down[position]
-            self.left[position] = max(0, allowed)
-        self._at_open = tuple(self.left)
+        self._at_open = [
+            max(
+                0,
+                (budget.max_unavailable or 0) - is_down
+                if budget.min_available is None
+                else is_there - budget.min_available,
+            )
+            for budget, is_there, is_down in zip(budgets, there, down, strict=True)
+        ]
+        """What each budget allowed when the cycle began."""
 
     @property
     def has_soft(self) -> bool:
@@ -85,9 +110,7 @@ class Budgets:
     @property
     def state(self) -> Hashable:
         """What the answers depend on, besides the tasks: what was taken from which."""
-        if tuple(self.left) == self._at_open:
-            return None
-        return tuple(self.left)
+        return frozenset(self._taken.items())
 
     def broken(self, tasks: Iterable[TaskState], *, hard: bool) -> Budget | None:
         """Return the first budget that would be broken if tasks left together; None: none.
@@ -105,7 +128,8 @@ class Budgets:
         wrong = [
             position
             for position, count in needed.items()
-            if self._budgets[position].hard is hard and count > self.left[position]
+            if self._budgets[position].hard is hard
+            and count > self._at_open[position] - self._taken.get(position, 0)
         ]
         return self._budgets[min(wrong)] if wrong else None
 
@@ -121,8 +145,11 @@ class Budgets:
             self._down.add(task.uid)
         else:
             self._down.discard(task.uid)
+        taken = self._taken
         for position in self._of_task.get(task.uid, ()):
-            self.left[position] += 1 if was_down else -1
+            taken[position] = taken.get(position, 0) + (1 if is_down else -1)
+            if not taken[position]:
+                del taken[position]
 
 
 @frozen
@@ -184,6 +211,9 @@ class CountedEvictions:
     _victims: dict[str, set[str]] = field(init=False, factory=dict[str, set[str]])
     """The jobs that lose tasks for each job, by UID."""
     _below: dict[tuple[str, str], bool] = field(init=False, factory=dict[tuple[str, str], bool])
+    _is_stale: bool = field(init=False, default=True)
+    """Whether the pairs of this cycle may be others than those that are counted."""
+    _state: frozenset[tuple[str, str]] = field(init=False, factory=frozenset[tuple[str, str]])
 
     def read(self, ledger: Iterable[PastEviction]) -> None:
         """Count the entries of the ledger. O(entries x limits)."""
@@ -194,20 +224,28 @@ class CountedEvictions:
                     if key is not None:
                         self._past.setdefault((limit.name, key), []).append(past.time)
 
-    @property
-    def state(self) -> Hashable:
-        """What the answers depend on, besides the tasks and the claimant's job."""
+    def changed(self) -> None:
+        """Note that a task has left its node, or has not after all. O(1)."""
+        self._is_stale = True
+
+    def state_for(self, claimant: JobState) -> Hashable:
+        """Return what the answers for a job depend on, besides the tasks and its queue."""
         self._count()
-        return frozenset((victim.uid, claimant.uid) for victim, claimant in self._pairs)
+        return self._state, claimant.uid if claimant.uid in self._victims else ""
 
     def _count(self) -> None:
         """Count the pairs of this cycle, the new ones alone where the others are as they were."""
+        if not self._is_stale:
+            return
+        self._is_stale = False
         pairs = self._evicted()
         known = len(self._pairs)
         if len(pairs) < known or pairs[:known] != self._pairs:
             known = 0
             self._present.clear()
             self._victims.clear()
+        elif len(pairs) == known:
+            return
         for victim, claimant in pairs[known:]:
             self._victims.setdefault(claimant.uid, set()).add(victim.uid)
             for limit in self.limits:
@@ -215,18 +253,22 @@ class CountedEvictions:
                 if key is not None:
                     self._present[limit.name, key] += 1
         self._pairs = [*pairs]
+        self._state = frozenset([(victim.uid, claimant.uid) for victim, claimant in pairs])
 
     def _key(self, limit: Limit, job: str, queue: str, for_queue: str) -> str | None:
         """Return what counts together with an eviction for a limit; None: it does not count."""
         asked = for_queue if limit.scope == "claimant-queue" else queue
         if limit.queue and not self._is_in(asked, limit.queue):
             return None
-        return {
-            "cluster": "",
-            "claimant-queue": for_queue,
-            "queue": queue,
-            "job": job,
-        }[limit.scope]
+        match limit.scope:
+            case "claimant-queue":
+                return for_queue
+            case "queue":
+                return queue
+            case "job":
+                return job
+            case _:
+                return ""
 
     def _is_in(self, queue: str, above: str) -> bool:
         known = self._below.get((queue, above))
@@ -245,9 +287,8 @@ class CountedEvictions:
             key = self._key(limit, "", "", queue)
             if key is None:
                 continue
-            counted = self._counted(limit, key)
-            if len(counted) + 1 > limit.most:
-                return self._refused(limit, counted, 1)
+            if self._exceeds(limit, key, 1):
+                return self._refused(limit, key, 1)
         return None
 
     def refuses(self, claimant: JobState, victims: Collection[JobState]) -> Refused | None:
@@ -265,24 +306,25 @@ class CountedEvictions:
                 if key is not None:
                     together[key] = together.get(key, 0) + 1
             for key, more in together.items():
-                counted = self._counted(limit, key)
-                if len(counted) + more > limit.most:
-                    return self._refused(limit, counted, more)
+                if self._exceeds(limit, key, more):
+                    return self._refused(limit, key, more)
         return None
 
-    def _counted(self, limit: Limit, key: str) -> Sequence[float]:
-        """Return the times of what counts for a limit, the oldest first."""
+    def _exceeds(self, limit: Limit, key: str, more: int) -> bool:
+        """Return whether so many more would be more than a limit allows. O(1)."""
         place = limit.name, key
-        return [*self._past.get(place, ()), *[self._now] * self._present[place]]
+        return len(self._past.get(place, ())) + self._present[place] + more > limit.most
 
-    @staticmethod
-    def _refused(limit: Limit, counted: Sequence[float], more: int) -> Refused:
+    def _refused(self, limit: Limit, key: str, more: int) -> Refused:
         """Return the refusal, until enough of what counts is too old."""
-        too_many = len(counted) + more - limit.most
+        place = limit.name, key
+        past, present = self._past.get(place, ()), self._present[place]
+        last = len(past) + present + more - limit.most - 1
+        """The position, from the oldest, of what has to be too old."""
         rule = f"limit {limit.name}"
-        if too_many > len(counted):
+        if last >= len(past) + present:
             return Refused(rule)
-        return Refused(rule, counted[too_many - 1] + limit.window)
+        return Refused(rule, (past[last] if last < len(past) else self._now) + limit.window)
 
 
 def _queue_of(job: JobState) -> str:

@@ -26,7 +26,7 @@ from fractions import Fraction
 from attrs import field, frozen
 
 from batchsched.model.cluster import Preemptible, Queue, TaskStatus
-from batchsched.model.reasons import QueueExcess, Unfit, over_unpreemptible
+from batchsched.model.reasons import MINIMUM_RUNTIME, QueueExcess, Unfit, over_unpreemptible
 from batchsched.model.resources import Resource, exact
 from batchsched.plugin.arguments import Arguments
 from batchsched.plugin.extension_points import Changes, NothingToDo, Refused, Verdict
@@ -43,7 +43,6 @@ from batchsched.plugins.protection.counted import (
     tasks_once,
 )
 from batchsched.plugins.protection.rules import (
-    MINIMUM_RUNTIME,
     NOT_PREEMPTIBLE,
     Cores,
     Costs,
@@ -282,7 +281,7 @@ class _Protection:
         if self._budgets is not None:
             budget = self._budgets.broken(tasks, hard=hard)
             if budget is not None:
-                return Refused(f"budget {budget.name}")
+                return Refused(budget.rule)
         if self._limits is None or not hard or claimant.job is None:
             return None
         return self._limits.refuses(claimant.job, jobs_of(tasks))
@@ -350,7 +349,7 @@ class _Protection:
             return None
         counted = None if self._budgets is None else self._budgets.state
         key = job.info.queue, job.info.priority if self._has_whole_jobs else None, counted
-        return key if self._limits is None else (*key, job.uid, self._limits.state)
+        return key if self._limits is None else (*key, self._limits.state_for(job))
 
     # What an eviction costs
 
@@ -450,6 +449,8 @@ class _Protection:
         self._changed(task)
 
     def _changed(self, task: TaskState) -> None:
+        if self._limits is not None:
+            self._limits.changed()
         job = task.job
         if job is None:
             return

@@ -12,12 +12,12 @@ from fractions import Fraction
 from attrs import define, field, frozen
 
 from batchsched.model.cluster import Preemptible, Queue, TaskStatus
+from batchsched.model.reasons import MINIMUM_RUNTIME
 from batchsched.plugin.queues import QueueTree
 from batchsched.plugin.session_view import SessionView
 from batchsched.state.records import JobState, TaskState
 from batchsched.state.units import EvictionUnit, units_of
 
-MINIMUM_RUNTIME = "minimum-runtime"
 NOT_PREEMPTIBLE = "not-preemptible"
 
 
