@@ -249,7 +249,7 @@ class Question:
         What was submitted before is there, too.
 
         Raises:
-            UsageError: they cannot be read, or are no jobs that wait.
+            UsageError: they cannot be read, or are no jobs that wait, and no budget changes.
 
         """
         objects, snapshot = self._given()
@@ -261,7 +261,8 @@ class Question:
         found = self._read_objects(
             objects, [*self._submitted, *(one for file in self._manifests.values() for one in file)]
         )
-        if not set(found.submitted) - set(before.submitted):
+        has_jobs = set(found.submitted) - set(before.submitted)
+        if not has_jobs and found.snapshot.budgets == before.snapshot.budgets:
             kinds = sorted({str(each.get("kind")) for each in _each_object(given)})
             raise UsageError(
                 f"submit {path}: no job in it waits that is not in the dump already; its kinds: "

@@ -1,5 +1,7 @@
 """What keeps pods from being evicted, as dumps say it: budgets and annotations."""
 
+import json
+
 import pytest
 from tests.support import dumps
 from tests.support.program import run
@@ -233,3 +235,24 @@ def test_budgets_of_a_dump_change_what_a_cycle_evicts():
     config = SchedulerConfig.from_mapping({"actions": "allocate, preempt"})
     (evicted,) = Scheduler(config).schedule(read_dump(given).snapshot).evictions
     assert evicted.task_uid.endswith("plain")
+
+
+def test_a_budget_that_is_submitted_changes_whom_a_cycle_evicts(tmp_path):
+    """`what-if submit` of a budget says what a cycle decides with the budget in the dump."""
+    new = tmp_path / "budget.json"
+    new.write_text(json.dumps(pdb(maxUnavailable=0)))
+    ended = run("what-if", f"submit {new}", "--json", given=cluster_with())
+    assert ended.status == 1
+    assert ended.data["if"] == ["add budget team/web"]
+    changes = ended.data["difference"]["changes"]
+    assert {each["name"]: each["kind"] for each in changes} == {
+        "team/plain": "evicted",
+        "team/web-0": "spared",
+    }
+    config = SchedulerConfig.from_mapping({"actions": "allocate, preempt"})
+    given = read_dump(cluster_with(pdb(maxUnavailable=0))).snapshot
+    (evicted,) = Scheduler(config).schedule(given).evictions
+    assert [each["task_uid"] for each in ended.data["result"]["evictions"]] == [evicted.task_uid]
+    again = run("what-if", f"submit {new}", given=cluster_with(pdb(maxUnavailable=0)))
+    assert again.status == 2
+    assert "no job in it waits" in again.err

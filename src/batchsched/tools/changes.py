@@ -346,7 +346,7 @@ class _Telling:
         parts = [f"remove budget {uid}" for uid in before if uid not in self._budgets]
         for uid, budget in self._budgets.items():
             if uid not in before:
-                parts.append(f"budget {uid}")
+                parts.append(f"add budget {uid}")
             elif before[uid] != budget:
                 parts.append(f"budget {uid}: {_differences(before[uid], budget, _BUDGET_FIELDS)}")
         return "; ".join(parts) or "the same budgets"
