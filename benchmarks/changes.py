@@ -9,9 +9,10 @@ changes in `borrow-N-still`; in `borrow-N` one job arrives or one ends; in `borr
 shapes come in any order. In `gangs-N-ACTIONS`, N nodes of 8 GPUs each run a gang of 7,
 five gangs of 2 N wait in two queues, and a gang of 2 comes; nothing is evicted. That is a whole
 cycle, from scratch, of `allocate`, or with `preempt`, `reclaim` or both besides. In `fifty` nine
-jobs arrive on 50 nodes, eight end, and one gives up. The rows `kth-N` replay the first 2,000 jobs
-of the log KTH-SP2 on N nodes with the action `plan`, if the folder in BATCHSCHED_TRACES has it,
-else as many made-up jobs; their seconds are those of a job.
+jobs arrive on 50 nodes, eight end, and one gives up. In `simulated` the default configuration
+decides where 2,000 made-up jobs start on 50 nodes. The rows `kth-N` replay the first 2,000 jobs of
+the log KTH-SP2 on N nodes with the action `plan`, if the folder in BATCHSCHED_TRACES has it, else
+as many made-up jobs. The seconds of these rows are those of a job.
 It imports the library alone, in names that earlier commits have, too, so that `beside` can run it
 on both sides.
 """
@@ -232,6 +233,17 @@ def fifty() -> dict[str, object]:
     return _found(spent, living.digest)
 
 
+def simulated() -> dict[str, object]:
+    """Measure a simulation in which the default configuration decides, of 2,000 jobs."""
+    jobs = 2000
+    log = generate(jobs=jobs, nodes=50, seed=1)
+    gc.collect()
+    begin = process_time()
+    run = simulate(log, Scheduled())
+    spent = process_time() - begin
+    return _found([spent / jobs], hashlib.sha256(repr(run.jobs["start"]).encode()).hexdigest())
+
+
 def _log() -> Path:
     return Path(os.environ.get("BATCHSCHED_TRACES", "")) / LOG
 
@@ -273,6 +285,7 @@ ROWS: dict[str, Callable[[], dict[str, object]]] = {
         for end, actions in GANGS.items()
     },
     "fifty": fifty,
+    "simulated": simulated,
     "kth-1": partial(kth, 1),
     "kth-100": partial(kth, 100),
 }
@@ -288,6 +301,7 @@ DIGESTS = {
     "borrow-800-mixed": "94f3e9115746badf",
     **{f"gangs-{nodes}-{end}": "c53343e89c159f06" for nodes in (20, 100, 300) for end in GANGS},
     "fifty": "9bcc4bf60e25729e",
+    "simulated": "ac4b51f39a17a129",
     **dict.fromkeys(("kth-1", "kth-100"), "00174402c34c7774"),
 }
 """How the digest of the decisions of each row begins; of `kth-N` those on the log."""

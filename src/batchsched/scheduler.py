@@ -6,7 +6,14 @@ from collections.abc import Collection
 from typing import TYPE_CHECKING, cast
 
 from batchsched.actions.action import Action, EvictsToCure
-from batchsched.config.options import ENABLE_FLAGS, ActionOption, Tier, checked
+from batchsched.config.options import (
+    DEFAULT_ACTIONS,
+    DEFAULT_TIERS,
+    ENABLE_FLAGS,
+    ActionOption,
+    Tier,
+    checked,
+)
 from batchsched.config.registry import Registry, default_registry
 from batchsched.config.scheduler_config import SchedulerConfig
 from batchsched.errors import (
@@ -63,8 +70,9 @@ class Scheduler:
             remembered, estimated or kept up to date, and no declaration or hint of a plugin is
             relied on. Decisions, reasons and reports are the same, only slower; on a live cluster
             every cycle starts from scratch. Instead of True, the names of single optimisations
-            (``turns``, ``attempts``, ``room``, ``loans``, ``engine``, ``cycles``) switch these off.
-            Not together with `warm` or `placement`.
+            (``turns``, ``attempts``, ``room``, ``loans``, ``engine``, ``cycles``, ``passes``)
+            switch these off; with any of them, ``passes`` is off too. Not together with `warm` or
+            `placement`.
 
     Raises:
         ConfigError: the configuration has names that are not in the registry, invalid arguments
@@ -149,6 +157,12 @@ placement, predicates, priority, proportion, protection, sjf, sla, topology, usa
         self._actions: list[tuple[str, Action]] = [
             (option.name, action) for option, action in zip(options, made.actions, strict=True)
         ]
+        self._passes = (
+            Shortcut.PASSES not in shortcuts
+            and not (registry or placement or trace)
+            and tiers == DEFAULT_TIERS
+            and options == DEFAULT_ACTIONS
+        )
         # A node may be promised to a task that it accepts only after other tasks have left. Until
         # then no task may be placed that would make the node reject the promised task again.
         self._promises_repel = any(
@@ -314,6 +328,11 @@ evicted (default/j)
         """Whether anything is kept between cycles on a live cluster; not if these are plain."""
         return Shortcut.CYCLES not in self._plain
 
+    @property
+    def passes(self) -> bool:
+        """Whether cycles of plain content on a live cluster may be decided in one pass."""
+        return self._passes
+
 
 def _shortcuts_of(plain: bool | Collection[str]) -> tuple[frozenset[Shortcut], list[Fault]]:
     """Return the shortcuts that are to be off, and what is wrong with what was asked for."""
@@ -331,7 +350,7 @@ def _shortcuts_of(plain: bool | Collection[str]) -> tuple[frozenset[Shortcut], l
             shortcuts.add(known[name])
         else:
             faults.append(Fault("plain", f"{expected}, got {shown(name)}"))
-    return frozenset(shortcuts), faults
+    return frozenset(shortcuts | {Shortcut.PASSES} if shortcuts else ()), faults
 
 
 def schedule(

@@ -15,7 +15,7 @@ from batchsched.live import Cluster
 from batchsched.placement.plain_loop import LinearScanPlacement
 from batchsched.testing import configs, snapshots
 
-SHORTCUTS = ("turns", "attempts", "room", "loans", "engine", "cycles")
+SHORTCUTS = ("turns", "attempts", "room", "loans", "engine", "passes", "cycles")
 SCALE = 1 / 50
 SMALLER = 1 / 250
 """For definitions that walk all units of a queue, or all its victims, for each question."""

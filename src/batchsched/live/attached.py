@@ -31,6 +31,14 @@ from batchsched.transition.content import Content, ContentVersion, Table, Value
 
 if TYPE_CHECKING:
     from batchsched.live.cluster import Cluster
+    from batchsched.live.one_pass import OnePass
+
+
+RESTS = 16
+"""For so many cycles there is no pass after more of a result was read than a pass makes, since who
+does so mostly does it again; and after several times in a row in which none was possible."""
+CHANGES_PER_TASK = 8
+"""After so many changes for each task that is there, passes let the kept state go."""
 
 
 class ContentAt:
@@ -485,15 +493,32 @@ class RunsCycles(Protocol):
         """Whether anything is kept between cycles."""
         ...
 
+    @property
+    def passes(self) -> bool:
+        """Whether cycles of plain content may be decided in one pass."""
+        ...
+
 
 class AttachedScheduler:
     """A scheduler that keeps its state of one cluster between cycles; see `Scheduler.attach`."""
 
-    __slots__ = ("_cluster", "_kept_state", "_policy")
+    __slots__ = (
+        *("_cluster", "_kept_state", "_one_pass", "_policy"),
+        *("_rested", "_rests", "_rests_on", "_sessions"),
+    )
 
     def __init__(self, policy: RunsCycles, cluster: Cluster) -> None:
         self._policy = policy
         self._cluster = cluster
+        self._one_pass = _one_pass(cluster.content) if policy.passes else None
+        self._rests = 0
+        """In how many contents there is no pass from now on."""
+        self._rests_on: ContentVersion | None = None
+        """The last of them."""
+        self._rested = 0
+        """How many there were when a pass was not possible last; 0: it was."""
+        self._sessions = 0
+        """How many sessions there were since a pass was tried."""
         self._kept_state: KeptState | None = None
         if policy.keeps:
             # The whole cluster is read here, so that the first cycle costs what later ones do.
@@ -542,10 +567,53 @@ class AttachedScheduler:
             raise ArgumentError([Fault(*each) for each in truth_problems("reasons", reasons)])
         if not self._policy.keeps:
             return self._policy.run(self._policy.open(self._cluster.snapshot()), reasons=reasons)
+        passed = None if reasons else self._pass()
+        return self._by_session(reasons=reasons) if passed is None else passed
+
+    def _by_session(self, *, reasons: bool) -> CycleResult:
         kept_state = self._take_kept_state()
         result = kept_state.schedule(self._policy, reasons=reasons)
         self._kept_state = kept_state
+        if self._one_pass is not None:
+            self._one_pass.changes = 0
+            self._sessions += 1
+            if self._sessions > 2 * RESTS:  # it would refer to all versions since the last pass
+                self._sessions, self._one_pass = 0, _one_pass(self._cluster.content)
         return result
+
+    def _pass(self) -> CycleResult | None:
+        """Decide in one pass; None: it is not possible, or not tried."""
+        one_pass, content = self._one_pass, self._cluster.content
+        if one_pass is None or one_pass.known is not None:
+            return None if one_pass is None else one_pass.known
+        if self._rests and self._rests_on is not content.version:
+            self._rests, self._rests_on = self._rests - 1, content.version
+        if self._rests:
+            return None
+        self._sessions = 0
+        unchanged, version = ContentAt(content), content.version
+        result = one_pass.schedule(
+            lambda changed: unchanged.tasks(changed, EMPTY), lambda: self._read_later(version)
+        )
+        if result is not None and one_pass.changes > CHANGES_PER_TASK * len(content.tasks):
+            # The kept state would cost more to bring up to date than to make anew, and refers to
+            # all versions since.
+            self._kept_state, one_pass.changes = None, 0
+        self._rested = 0 if result is not None else min(RESTS, 2 * self._rested or 1)
+        if result is None:
+            self._rests, self._rests_on = self._rested, content.version
+        return result
+
+    def _read_later(self, version: ContentVersion) -> CycleResult:
+        """Return what a session decides on a content, of which a pass has made the binds alone."""
+        content = self._cluster.content
+        self._rests, self._rests_on = RESTS, content.version
+        if content.version is version:
+            return self._by_session(reasons=False)
+        with content.trial():
+            content.restore(version)
+            snapshot = content.snapshot()
+        return self._policy.run(self._policy.open(snapshot), reasons=False)
 
     @contextmanager
     def open(self) -> Generator[Session]:
@@ -571,6 +639,12 @@ class AttachedScheduler:
         """Take the kept state, so that it is not used again if the cycle raises."""
         kept_state, self._kept_state = self._kept_state, None
         return self._policy.keep(self._cluster.content) if kept_state is None else kept_state
+
+
+def _one_pass(content: Content) -> OnePass:
+    from batchsched.live.one_pass import OnePass  # noqa: PLC0415 - with plugins: not all use them
+
+    return OnePass(content)
 
 
 class WarmCycles:

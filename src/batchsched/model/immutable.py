@@ -91,7 +91,7 @@ class LazyMap(Mapping[K, V]):
     (9, [0, 1, 2, 3], True)
     """
 
-    __slots__ = ("_one", "_others", "_whole", "changed")
+    __slots__ = ("_changed", "_one", "_others", "_whole")
 
     def __init__(
         self,
@@ -99,11 +99,15 @@ class LazyMap(Mapping[K, V]):
         one: Callable[[K], V | None] | None,
         others: Callable[[], Mapping[K, V]],
     ) -> None:
-        self.changed = kept_map(changed)
-        """The items that are stored."""
+        self._changed = kept_map(changed)
         self._one = one
         self._others: Callable[[], Mapping[K, V]] | None = others
         self._whole: FrozenMap[K, V] | None = None
+
+    @property
+    def changed(self) -> Mapping[K, V]:
+        """The items that are stored."""
+        return self._changed
 
     def whole(self) -> FrozenMap[K, V]:
         """Return the complete mapping. O(size) the first time, then O(1)."""
@@ -137,6 +141,43 @@ class LazyMap(Mapping[K, V]):
 
     def __reduce__(self) -> tuple[type[FrozenMap[K, V]], tuple[dict[K, V]]]:
         return FrozenMap, (dict(self.whole()),)
+
+
+class LaterMap(LazyMap[K, V]):
+    """An immutable mapping that is made when anything of it is read.
+
+    >>> squares = LaterMap(lambda: LazyMap({2: 4}, None, lambda: {0: 0, 1: 1}))
+    >>> squares.changed, squares[1], len(squares)
+    ({2: 4}, 1, 3)
+    """
+
+    __slots__ = ("_made",)
+
+    def __init__(self, made: Callable[[], Mapping[K, V]]) -> None:
+        super().__init__({}, None, made)
+        self._made: Mapping[K, V] | None = None
+
+    def _make(self) -> Mapping[K, V]:
+        if self._made is None:
+            assert self._others is not None
+            self._made, self._others = self._others(), None
+        return self._made
+
+    @property
+    def changed(self) -> Mapping[K, V]:
+        """The items that are stored in the mapping, once it is made."""
+        made = self._make()
+        return made.changed if isinstance(made, LazyMap) else made
+
+    def whole(self) -> FrozenMap[K, V]:
+        """Return the complete mapping. O(size) the first time, then O(1)."""
+        if self._whole is None:
+            made = self._make()
+            self._whole = made.whole() if isinstance(made, LazyMap) else frozen_map(made)
+        return self._whole
+
+    def __getitem__(self, key: K) -> V:
+        return self._make()[key]
 
 
 EMPTY: FrozenMap[str, NoReturn] = FrozenMap()

@@ -14,6 +14,7 @@ from batchsched.model.immutable import (
     EMPTY,
     AsMap,
     FrozenMap,
+    LaterMap,
     LazyMap,
     is_frozen_map,
     kept_map,
@@ -85,6 +86,18 @@ class QueueOutcomes(FrozenMap[str, QueueOutcome]):
             lines.append(_line(name, self[name], depth))
             waiting += [(child, depth + 1) for child in reversed(children.get(name, ()))]
         return "\n".join(lines)
+
+
+class LaterQueueOutcomes(LaterMap[str, QueueOutcome]):
+    """The outcomes of queues, made when any is read; printed as a tree."""
+
+    __slots__ = ()
+
+    def __str__(self) -> str:
+        return str(QueueOutcomes(self.whole()))
+
+    def __reduce__(self) -> tuple[type[QueueOutcomes], tuple[dict[str, QueueOutcome]]]:
+        return QueueOutcomes, (dict(self.whole()),)
 
 
 def _line(name: str, outcome: QueueOutcome, depth: int) -> str:
@@ -373,13 +386,15 @@ class CycleResult:
 
     def full(self) -> CycleResult:
         """Return the same result with all outcomes computed. O(size)."""
-        if not any(isinstance(each, LazyMap) for each in (self.tasks, self.jobs, self.pending)):
+        parts = (self.tasks, self.jobs, self.pending, self.queues)
+        if not any(isinstance(each, LazyMap) for each in parts):
             return self
         return evolve(
             self,
             tasks=FrozenMap(self.tasks),
             jobs=FrozenMap(self.jobs),
             pending=FrozenMap(self.pending),
+            queues=QueueOutcomes(self.queues),
         )
 
     def to_dict(self) -> dict[str, JsonValue]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from functools import partial
 from operator import attrgetter
+from typing import Protocol
 
 from attrs import frozen
 
@@ -18,6 +19,7 @@ from batchsched.plugin.node_functions import NodeScore, Reads
 from batchsched.plugin.session_view import SessionView
 from batchsched.state.pod_affinity import PodAffinityIndex
 from batchsched.state.records import NodeState, TaskState
+from batchsched.state.vectors import Vector
 
 LARGEST_SCORE = 10
 _PERCENT = 100.0
@@ -72,11 +74,11 @@ class _NodeOrder:
             # The three are one score: they read the same amounts and are computed most often.
             yield NodeScore(
                 name="requested resources",
-                score=partial(_requested_score, weights),
+                score=partial(requested_score, weights),
                 reads=Reads.ACCOUNTS,
                 signature=attrgetter("scoring_milli_cpu", "scoring_memory"),
                 hints=ScoreHints(
-                    specialise=partial(_requested_scores, weights),
+                    specialise=partial(requested_scores, weights),
                     vectorise=(
                         partial(_requested_arrays, weights)
                         if max(map(abs, of_requests)) < LARGEST_WEIGHT_IN_ARRAYS
@@ -129,7 +131,30 @@ def _resource_score(required: float, idle: float) -> float:
     return _PERCENT * idle / required - _PERCENT
 
 
-def _requested_score(weights: NodeOrderPlugin, task: TaskState, node: NodeState) -> int:
+class Counts(Protocol):
+    """What counts in scores of a task, or of all tasks on a node together."""
+
+    @property
+    def scoring_milli_cpu(self) -> int:
+        """In thousandths of a cpu."""
+        ...
+
+    @property
+    def scoring_memory(self) -> int:
+        """In bytes."""
+        ...
+
+
+class NodeCounts(Counts, Protocol):
+    """What counts of a node."""
+
+    @property
+    def allocatable(self) -> Vector:
+        """What it has: cpu, memory and more."""
+        ...
+
+
+def requested_score(weights: NodeOrderPlugin, task: Counts, node: NodeCounts) -> int:
     """Return the weighted sum of least requested, most requested and balanced resource."""
     cpu_capacity, memory_capacity = node.allocatable[0], node.allocatable[1]
     cpu = node.scoring_milli_cpu + task.scoring_milli_cpu
@@ -159,13 +184,14 @@ def _used_part(requested: int, capacity: int) -> int:
     return requested * LARGEST_SCORE // capacity
 
 
-def _requested_scores(
-    weights: NodeOrderPlugin, task: TaskState
-) -> Callable[[Sequence[NodeState]], list[float]]:
+def requested_scores(
+    weights: NodeOrderPlugin, task: Counts
+) -> Callable[[Sequence[NodeCounts]], list[float]]:
+    """Return a function that returns the same scores of many nodes."""
     more_cpu, more_memory = task.scoring_milli_cpu, task.scoring_memory
     least, balanced = weights.least_requested, weights.balanced_resource
 
-    def score_all(nodes: Sequence[NodeState]) -> list[float]:
+    def score_all(nodes: Sequence[NodeCounts]) -> list[float]:
         # The innermost loop of all; benchmarks/, workloads a and c. The plain function handles the
         # rare nodes that would be full, and a weight of most_requested.
         scores: list[float] = []
@@ -181,11 +207,11 @@ def _requested_scores(
                 apart = abs(cpu / cpu_capacity - memory / memory_capacity)
                 append(least * (free // 2) + balanced * int((1 - apart) * LARGEST_SCORE))
             else:
-                append(_requested_score(weights, task, node))
+                append(requested_score(weights, task, node))
         return scores
 
     if weights.most_requested:
-        return lambda nodes: [_requested_score(weights, task, node) for node in nodes]
+        return lambda nodes: [requested_score(weights, task, node) for node in nodes]
     return score_all
 
 

@@ -27,6 +27,9 @@ class Shortcut(Enum):
     """Which nodes accept a task, and which is best. Plain: a loop over all nodes."""
     CYCLES = "cycles"
     """What is kept of a living cluster between cycles. Plain: nothing."""
+    PASSES = "passes"
+    """What starts on a small plain cluster. Plain: what a session decides. It takes the place of
+    all definitions, so it is off where any of them is wanted."""
 
 
 ALL_SHORTCUTS = frozenset(Shortcut)

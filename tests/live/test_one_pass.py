@@ -1,0 +1,306 @@
+"""The pass over small plain clusters decides what the library decides, and hands over to it."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from random import Random
+from types import ModuleType
+
+import pytest
+from attrs import evolve
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from batchsched import (
+    CycleResult,
+    Hold,
+    HoldKind,
+    JobInfo,
+    NodeInfo,
+    Queue,
+    Resource,
+    Scheduler,
+    ScoringRequest,
+    Taint,
+    TaintEffect,
+    TaskInfo,
+    TaskStatus,
+)
+from batchsched.live import (
+    Cluster,
+    Event,
+    JobArrived,
+    JobChanged,
+    JobRemoved,
+    NodeAdded,
+    NodeChanged,
+    NodeRemoved,
+    OtherTaskArrived,
+    QueueAdded,
+    QueueChanged,
+    TaskRemoved,
+    TaskStarted,
+    TaskSucceeded,
+    TimePassed,
+    one_pass,
+)
+from batchsched.model.immutable import LaterMap
+
+GPU = "nvidia.com/gpu"
+
+
+def amounts(cpu: int, memory: int = 0, gpus: int = 0) -> Resource:
+    return Resource(milli_cpu=cpu, memory=memory, scalars={GPU: gpus * 1000} if gpus else {})
+
+
+REQUESTS = (
+    amounts(1000, 1 << 30),
+    amounts(2000, 1 << 30, 1),
+    amounts(4000, 8 << 30, 2),
+    amounts(0, 4 << 30),
+    amounts(500),
+    amounts(3000, 2 << 30, 3),
+)
+FOREIGN: tuple[Callable[[JobInfo], JobInfo], ...] = (
+    lambda job: evolve(job, min_available=max(1, len(job.tasks) - 1)),
+    lambda job: _with_tasks(job, node_selector={"zone": "z1"}),
+    lambda job: _with_tasks(job, resreq=Resource()),
+    lambda job: _with_tasks(job, init_resreq=amounts(8000, 16 << 30, 4)),
+    lambda job: _with_tasks(job, resreq=Resource(milli_cpu=1000, scalars={"fpga": 1000})),
+    lambda job: evolve(job, holds=[Hold(HoldKind.GATE, "g")]),
+    lambda job: evolve(job, queue="nowhere"),
+    lambda job: evolve(job, tasks=()),
+    lambda job: evolve(job, min_available=len(job.tasks) + 1),
+    lambda job: evolve(job, max_available=len(job.tasks)),
+)
+
+
+def _with_tasks(job: JobInfo, **values: object) -> JobInfo:
+    return evolve(job, tasks=[evolve(task, **values) for task in job.tasks])
+
+
+class PlainLife:
+    """A small plain cluster, with what comes and goes, over the border of what is plain too."""
+
+    def __init__(self, seed: int) -> None:
+        self.random = random = Random(seed)
+        self._count = 0
+        self.crosses = random.random() < 0.6
+        self.requests = random.sample(REQUESTS, random.randint(1, 3))
+        self.cluster = Cluster(
+            nodes=[self.node(f"n{number}") for number in range(random.randint(1, 5))],
+            queues=[
+                Queue(
+                    name=f"q{number}",
+                    weight=random.choice((0, 1, 1, 2, 3)) if number else 1,
+                    priority=random.choice((0, 0, 0, 1)),
+                    creation_time=random.choice((0, 1)),
+                )
+                for number in range(random.randint(1, 3))
+            ],
+        )
+
+    def node(self, name: str) -> NodeInfo:
+        random = self.random
+        return NodeInfo(
+            name=name,
+            allocatable=amounts(
+                random.choice((4000, 8000)), random.choice((8, 16)) << 30, random.choice((0, 2, 4))
+            ),
+            max_tasks=random.choice((None, None, 3, 6)),
+        )
+
+    def job(self) -> JobInfo:
+        random = self.random
+        name = f"j{self._count:03}"
+        self._count += 1
+        request = random.choice(self.requests)
+        scoring = random.choice((None, None, ScoringRequest(700, 3 << 30)))
+        size = random.choice((1, 1, 1, 2, 3, 5))
+        return JobInfo(
+            name=name,
+            queue=random.choice(sorted(self.cluster.content.queues)),
+            priority=random.choice((0, 0, 0, 1)),
+            creation_time=random.choice((0, self.cluster.now)),
+            min_available=size,
+            tasks=[
+                TaskInfo(
+                    uid=f"{name}-{number}",
+                    name=random.choice((f"{name}-{number}", "worker")),
+                    resreq=request,
+                    scoring_request=scoring,
+                    priority=random.choice((1, 1, 2)),
+                    creation_time=random.choice((0, 0, 1)),
+                )
+                for number in range(size)
+            ],
+        )
+
+    def events(self) -> list[Event]:
+        random, content = self.random, self.cluster.content
+        found: list[Event] = [TimePassed(self.cluster.now + 1)]
+        found += [JobArrived(self.job()) for _ in range(random.randint(0, 4))]
+        bound = [u for u in content.unsettled if content.tasks[u].status is TaskStatus.BOUND]
+        found += [TaskStarted(uid) for uid in bound if random.random() < 0.6]
+        for uid, job in sorted(content.jobs.items()):
+            tasks = [content.tasks[member] for member in content.members[uid]]
+            running = [task.uid for task in tasks if task.status is TaskStatus.RUNNING]
+            draw = random.random()
+            if draw < 0.1 or (draw < 0.7 and job.queue == "nowhere"):
+                found.append(JobRemoved(uid))
+            elif draw < 0.3 and len(running) == len(tasks):
+                found += [TaskSucceeded(task) for task in running]
+            elif draw < 0.33 and self.crosses and len(tasks) > 1 and not running:
+                found += [TaskRemoved(task.uid) for task in tasks[:1] if not task.node_name]
+            elif draw < 0.36:
+                found.append(JobChanged(uid, priority=random.randint(0, 2)))
+        if self.crosses:
+            found += self._crossing()
+        return found
+
+    def _crossing(self) -> list[Event]:
+        random, content = self.random, self.cluster.content
+        found: list[Event] = []
+        if random.random() < 0.2:
+            found.append(JobArrived(random.choice(FOREIGN)(self.job())))
+        if random.random() < 0.08:
+            taint = Taint(key="t", value="v", effect=TaintEffect.NO_SCHEDULE)
+            node = random.choice(sorted(content.nodes.values(), key=lambda node: node.name))
+            others = (
+                evolve(node, unschedulable=not node.unschedulable),
+                evolve(node, taints=() if node.taints else [taint]),
+                evolve(node, allocatable=amounts(2000, 16 << 30, 4)),
+            )
+            found.append(NodeChanged(random.choice(others)))
+        if random.random() < 0.05:
+            self._count += 1
+            found.append(NodeAdded(self.node(f"m{self._count}")))
+        elif random.random() < 0.1:
+            idle = [name for name in sorted(content.nodes) if name not in content.on_node]
+            found += [NodeRemoved(name) for name in idle[1:2]]
+            return found
+        if random.random() < 0.05:
+            queue = content.queues[min(content.queues)]
+            limits = (evolve(queue, weight=3), evolve(queue, deserved=amounts(2000)))
+            found.append(QueueChanged(random.choice(limits)))
+        elif random.random() < 0.03:
+            self._count += 1
+            found.append(QueueAdded(Queue(name=f"r{self._count}")))
+        if random.random() < 0.05:
+            task = TaskInfo(uid=f"o{self._count}", name="other", resreq=amounts(500))
+            self._count += 1
+            node = random.choice(sorted(content.nodes))
+            found.append(OtherTaskArrived(evolve(task, status=TaskStatus.RUNNING, node_name=node)))
+        elif content.others and random.random() < 0.6:
+            other = content.tasks[min(content.others)]
+            ends = TaskRemoved if other.status.ended else TaskSucceeded
+            found.append(ends(other.uid))
+        return found
+
+
+def is_of_a_pass(result: CycleResult) -> bool:
+    return isinstance(result.jobs, LaterMap)
+
+
+def live_through(seed: int, cycles: int = 14) -> int:
+    """Compare all cycles of a life with cycles from scratch; return how many were passes."""
+    life = PlainLife(seed)
+    cluster, random = life.cluster, Random(seed + 1)
+    scheduler = Scheduler(plain={"cycles"})
+    live = Scheduler().attach(cluster)
+    reads_at_once = random.choice((0.0, 0.1))
+    at_once = random.random() < 0.7
+    told: list[tuple[CycleResult, CycleResult]] = []
+    for _ in range(cycles):
+        cluster.apply(*life.events())
+        if random.random() < 0.1:
+            with cluster.trial():
+                cluster.apply(JobArrived(life.job()))
+                tried = live.schedule(reasons=False)
+                assert tried.binds == scheduler.schedule(cluster.snapshot(), reasons=False).binds
+        before = cluster.snapshot()
+        if random.random() < 0.05:
+            assert live.schedule() == scheduler.schedule(before)
+        result = live.schedule(reasons=False)
+        expected = scheduler.schedule(before, reasons=False)
+        assert result.binds == expected.binds
+        assert live.schedule(reasons=False) is result
+        told.append((result, expected))
+        if random.random() < reads_at_once:
+            assert result == expected
+        if random.random() < 0.9:
+            cluster.carry_out(result, at_once=at_once)
+        assert cluster.snapshot() == Cluster(cluster.snapshot()).snapshot()
+    now = cluster.snapshot()
+    for result, expected in told:
+        assert result == expected
+        assert expected == result
+        assert result.full() == expected.full()
+        assert str(result.queues) == str(expected.queues)
+        assert set(expected.changed_jobs) <= set(result.jobs)
+        assert pickle.loads(pickle.dumps(result)) == expected
+    assert cluster.snapshot() == now
+    return sum(is_of_a_pass(result) for result, _ in told)
+
+
+def live_through_some(seeds: Iterable[int]) -> list[int]:
+    return [live_through(seed) for seed in seeds]
+
+
+@settings(max_examples=30)
+@given(st.integers(0, 1 << 32))
+def test_a_pass_decides_and_tells_what_a_cycle_does_over_the_border_of_what_is_plain(
+    seed: int,
+) -> None:
+    live_through(seed)
+
+
+def test_lives_cross_the_border() -> None:
+    passes = live_through_some(range(12))
+    assert max(passes) == 14
+    assert any(0 < count < 14 for count in passes)
+
+
+FAULTS = (
+    ("return not is_within, -info", "return is_within, -info"),
+    ("-info.priority, full", "info.priority, full"),
+    ("fill = 0 if is_within else 1", "fill = 1"),
+    ("full = fullness([(held", "full = fullness([(2 * more + held"),
+    ("info.creation_time, info.name", "-info.creation_time, info.name"),
+    (
+        "(-info.priority, info.creation_time, info.uid)",
+        "(info.priority, info.creation_time, info.uid)",
+    ),
+    ("(-info.priority, info.creation_time, info.uid)", "(-info.priority, 0, info.uid)"),
+    ("too_many[job.kind] = job.size", "too_many[job.kind] = 1"),
+    ("held[queue] += amount\n", "held[queue] += 0\n"),
+    ("ranks[queue].clear()", "pass"),
+    ("node.room -= sign", "node.room -= 0"),
+    ("node.scoring_memory += sign * kind.scoring_memory", "pass"),
+    ("for uid, position in sorted(places)", "for uid, position in places"),
+    ("or self._content.others", ""),
+    ("and not any(map(out_of_service, nodes))", ""),
+    ("not waiting == least == count", "not waiting == count"),
+    ('tasks.sort(key=attrgetter("priority"), reverse=True)', "pass"),
+    ("is_alike and _is_plain_task(task)", "is_alike"),
+    ("queue is None or not _is_plain_job(info)", "queue is None"),
+    ("stale: Iterable[int] = set(self._changed[kind.read :])", "stale: Iterable[int] = ()"),
+    ("tasks[bind.task_uid].display_name", "bind.task_uid"),
+)
+"""What is changed in the source of the pass, and how."""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("before", "after"), FAULTS)
+def test_a_fault_in_any_of_its_rules_is_found(
+    before: str, after: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = Path(one_pass.__file__).read_text(encoding="utf-8")
+    assert source.count(before) == 1
+    faulty = ModuleType("faulty")
+    exec(compile(source.replace(before, after), "faulty", "exec"), faulty.__dict__)
+    monkeypatch.setattr(one_pass, "OnePass", faulty.OnePass)
+    with pytest.raises(AssertionError):
+        live_through_some(range(200))
