@@ -115,6 +115,7 @@ REPORTS = {
     "tracing": "what a trace costs, and that nothing of it is called when it is off",
     "evictions": "how many evictions queues take to their shares, and how many of them are wasted",
     "protection": "what budgets, limits and costs of evictions cost a cycle, and nothing of them",
+    "moves": "what moves free at 95 % load, beside evictions, and how long a plan takes",
     "simulator": "what simulating costs an event, on a pool and with the scheduler",
     "hot": "where the time of a cycle goes, function by function; writes results/hot.md",
 }
