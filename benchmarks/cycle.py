@@ -185,8 +185,9 @@ def canonical(result: CycleResult, *, with_queues: bool) -> bytes:
     content: Any = result.to_dict()
     if not with_queues:
         content["queues"] = {}
-    if not content["taken_back"]:
-        del content["taken_back"]  # as earlier commits, which took nothing back
+    for name in ("taken_back", "moves"):
+        if not content[name]:
+            del content[name]  # as earlier commits, which took nothing back and moved nothing
     # A time at which to look again is no decision, and earlier commits have none.
     content.pop("refused_until", None)
     # The record of a search for victims names its action, and a replay has no actions; texts, and

@@ -243,13 +243,12 @@ def test_a_task_that_has_moved_started_again_and_what_it_did_is_added() -> None:
 def test_a_plan_prints_as_a_table_and_is_written_as_json() -> None:
     plan = plan_moves(P1, FreeNodes(count=2), config=FULLEST_FIRST)
     assert str(plan).splitlines() == [
-        "2 free nodes: not reached; 1 move in 1 step, cost 1 would free 1",
-        "Moves",
-        "  step  task  from  to  cost of the step",
-        "  1     a     n1    n3  1",
+        "Fewer than 2 nodes are free: 1 more after 1 move, at a cost of 1, and no further",
+        "step  task  from  to  cost of the step",
+        "1     a     n1    n3  1",
     ]
     assert MovePlan.from_dict(plan.to_dict()) == plan
-    assert str(plan_moves(P1, FreeNodes(count=0))) == "0 free nodes: there already"
+    assert str(plan_moves(P1, FreeNodes(count=0))) == "0 nodes are free already"
     with pytest.raises(FormatError, match="steps"):
         MovePlan.from_dict({**plan.to_dict(), "steps": 3})
 

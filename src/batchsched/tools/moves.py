@@ -277,10 +277,9 @@ def plan_moves(
     ...     queues=[Queue(name="q")], jobs=[running("a", 2, "n1"), running("b", 3, "n2")])
     >>> plan = plan_moves(snapshot, FreeNodes(count=1))
     >>> print(plan)
-    1 free node: reached by 1 move in 1 step, cost 1
-    Moves
-      step  task  from  to  cost of the step
-      1     a     n1    n2  1
+    1 node is free after 1 move, at a cost of 1
+    step  task  from  to  cost of the step
+    1     a     n1    n2  1
     >>> plan_moves(plan.apply(snapshot), FreeNodes(count=1)).steps
     ()
 
