@@ -18,6 +18,7 @@ from batchsched.kubernetes import Dump
 from batchsched.tools import (
     JobStanding,
     JobStatus,
+    Taking,
     amount_text,
     audit,
     duration,
@@ -45,6 +46,8 @@ _SETTLED = ("runs", "quiet")
 _MAY_DEPEND = (JobStatus.STARTS, JobStatus.PROMISED, JobStatus.RESERVED, JobStatus.ROOM)
 """The states that what was not seen could change."""
 _JUST_NOW = "just now"
+_ARROW = 16
+"""How many characters the longest arrow has, without its tip."""
 _UNSURE = "*"
 """What marks jobs of which not everything that matters could be seen."""
 _ADMISSION_GATE = "kueue.x-k8s.io/admission"
@@ -194,8 +197,42 @@ def audit_answer(question: Question) -> Answer:
     if question.arguments.positional:
         told = told.of(question.arguments.positional[0])
     is_owed = any(amount for each in told.queues.values() for _, amount in each.owed.dimensions())
-    blocks = (*blocks_of(told.sections()), Line(f"configuration: {configuration.text}"))
-    return Answer(int(is_owed), blocks, {**told.to_dict(), "configuration": configuration.text})
+    blocks = [*blocks_of(told.sections()), Line(f"configuration: {configuration.text}")]
+    flows = _flows(told.pairs)
+    if flows is not None:
+        blocks.insert(-1, flows)
+    data = {**told.to_dict(), "configuration": configuration.text}
+    return Answer(int(is_owed), tuple(blocks), data)
+
+
+def _flows(pairs: Sequence[Taking]) -> Table | None:
+    """Return who loses what to whom, as arrows as long as much of it; None: nobody does."""
+    amounts = [
+        (dimension, float(amount), pair)
+        for pair in pairs
+        for dimension, amount in pair.amounts.dimensions()
+        if amount
+    ]
+    if not amounts:
+        return None
+    amounts.sort(key=lambda each: (each[0] != "cpu", each[0] != "memory", each[0]))
+    most = {name: max(n for other, n, _ in amounts if other == name) for name, _, _ in amounts}
+    rows = [
+        (
+            pair.holding,
+            "=" * max(1, round(_ARROW * amount / most[name])) + ">",
+            pair.owed,
+            amount_text(name, amount),
+        )
+        for name, amount, pair in amounts
+    ]
+    columns = (
+        Column("FROM", is_name=True),
+        Column("", share=0, is_bar=True),
+        Column("TO"),
+        Column("AMOUNT", right=True, share=0),
+    )
+    return Table(columns, tuple(rows), title="What goes from whom to whom")
 
 
 # Jobs

@@ -16,9 +16,17 @@ _COLOURS = 8
 _BAR_UNIT, _BAR_HEIGHT = 8, 14
 _CLASSES = {".": "free", "x": "out", "r": "kept", "*": "other", "#": "other"}
 """The classes of squares that are no letter of a job."""
-_OF_BAR = {"#": "held", "~": "loan", ".": "free", "-": "span", "|": "median"}
+_OF_BAR = {
+    "#": "held",
+    "~": "loan",
+    ".": "free",
+    "-": "span",
+    "|": "median",
+    "=": "flow",
+    ">": "tip",
+}
 _IN_WORDS = {"held": "held", "loan": "beyond its share", "free": "free"}
-"""What the bars of queues tell; those of times stand beside the times."""
+"""What the bars of queues tell; those of times and arrows stand beside what they show."""
 
 
 def page_of(answer: Answer, title: str) -> str:
@@ -105,6 +113,10 @@ def _bar(cells: str) -> str:
     start = 0
     for letter, run in groupby(cells):
         kind, count = _OF_BAR[letter], len(list(run))
+        if kind == "tip":
+            tip = f"{start},0 {start + _BAR_UNIT},{_BAR_HEIGHT / 2:g} {start},{_BAR_HEIGHT}"
+            parts.append(f'<polygon class="flow" points="{tip}"/>')
+            continue
         parts.append(
             f'<rect class="{kind}" x="{start + 0.5}" y="0.5" '
             f'width="{count * _BAR_UNIT - 1}" height="{_BAR_HEIGHT - 1}"/>'
@@ -112,7 +124,8 @@ def _bar(cells: str) -> str:
         if kind in _IN_WORDS:
             told.append(f"{count / len(cells):.0%} {_IN_WORDS[kind]}")
         start += count * _BAR_UNIT
-    label = "earliest, median and latest" if "|" in cells else ", ".join(told)
+    label = "goes to" if ">" in cells else ", ".join(told)
+    label = "earliest, median and latest" if "|" in cells else label
     return (
         f'<svg role="img" aria-label="{label}" width="{width}" height="{_BAR_HEIGHT}" '
         f'viewBox="0 0 {width} {_BAR_HEIGHT}"><title>{label}</title>{"".join(parts)}</svg>'

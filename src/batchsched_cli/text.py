@@ -65,7 +65,7 @@ class Column(NamedTuple):
     """In which order columns are left out of lines that are too narrow; 0: never."""
     is_bar: bool = False
     """Whether its cells are bars: ``#`` held, ``~`` beyond the share, ``.`` free; or, of times,
-    ``-`` from the earliest to the latest, ``|`` the median."""
+    ``-`` from the earliest to the latest, ``|`` the median; or arrows of ``=``, with ``>``."""
 
 
 class Table(NamedTuple):

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pytest
 from attrs import evolve
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from tests.support.nightly import a_thousand_at_night
 from tests.support.program import run
 
 from batchsched import (
@@ -169,25 +171,16 @@ def laws(snapshot: Snapshot, config: SchedulerConfig) -> None:
     assert json.loads(json.dumps(told.to_dict())) == told.to_dict()
 
 
-@settings(max_examples=40, deadline=None)
+@a_thousand_at_night(40)
 @given(snapshots(), st.sampled_from(CONFIGS))
 def test_law_what_is_owed_taken_and_summed(snapshot: Snapshot, config: SchedulerConfig) -> None:
-    laws(snapshot, config)
-
-
-@pytest.mark.slow
-@settings(max_examples=1000, deadline=None)
-@given(snapshots(), st.sampled_from(CONFIGS))
-def test_law_what_is_owed_taken_and_summed_in_many(
-    snapshot: Snapshot, config: SchedulerConfig
-) -> None:
     laws(snapshot, config)
 
 
 SIZES = st.lists(st.tuples(st.sampled_from("ab"), st.integers(1, 3), st.booleans()), max_size=6)
 
 
-@settings(max_examples=60, deadline=None)
+@a_thousand_at_night(60)
 @given(SIZES, SIZES)
 def test_law_a_queue_that_takes_was_owed_at_least_that(
     runs: list[tuple[str, int, bool]], asks: list[tuple[str, int, bool]]
@@ -221,3 +214,18 @@ def test_the_program_answers() -> None:
     of_b = run("audit", "b", "--json", given=given)
     assert (of_b.status, list(of_b.data["queues"])) == (0, ["b"])
     assert run("audit", "c", given=given).status == 2
+
+
+def test_arrows_show_what_goes_from_whom_to_whom(tmp_path: Path) -> None:
+    by, page = tmp_path / "config.json", tmp_path / "page.html"
+    by.write_text(json.dumps({"actions": "reclaim, allocate"}))
+    given = json.dumps(cluster(*SINGLES, waits(3)).to_dict()).encode()
+    ended = run("audit", "--config", by, "--width", "100", given=given)
+    assert ["b", "=" * 16 + ">", "a", "3", "cpu"] in [line.split() for line in ended.lines]
+    assert run("audit", "--config", by, "--html", page, given=given).status == 1
+    text = page.read_text()
+    assert text.count('<polygon class="flow"') == text.count('<rect class="flow"') == 1
+    assert "What goes from whom to whom" in text
+    nobody = json.dumps(cluster(*SINGLES).to_dict()).encode()
+    assert run("audit", "--config", by, "--html", page, given=nobody).status == 0
+    assert "<polygon" not in page.read_text()

@@ -9,8 +9,9 @@ from pathlib import Path
 
 import pytest
 from attrs import evolve
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from tests.support.nightly import a_thousand_at_night
 from tests.support.program import run
 
 from batchsched import (
@@ -191,7 +192,7 @@ def test_law_the_order_of_input_does_not_matter() -> None:
             assert (one.evicted, str(one)) == (other.evicted, str(other))
 
 
-@settings(max_examples=25, deadline=None)
+@a_thousand_at_night(25)
 @given(snapshots(), st.sampled_from(CAPACITY))
 def test_law_with_default_rules_evictions_end(snapshot: Snapshot, config: SchedulerConfig) -> None:
     assert find_cycles(config, snapshot, cycles=60) is None

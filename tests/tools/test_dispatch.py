@@ -9,8 +9,9 @@ from pathlib import Path
 
 import pytest
 from attrs import evolve
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
+from tests.support.nightly import a_thousand_at_night
 from tests.support.program import run
 
 from batchsched import (
@@ -174,7 +175,7 @@ def submitted(world: Snapshot, cpus: int, priority: int) -> JobInfo:
 
 
 @given(worlds=WORLDS, cpus=st.integers(0, 4), priority=st.integers(0, 9))
-@settings(max_examples=60)
+@a_thousand_at_night(60)
 def test_each_answer_is_that_of_what_if_and_no_other_cluster_changes_it(
     worlds: list[Snapshot], cpus: int, priority: int
 ) -> None:
@@ -202,7 +203,7 @@ def test_each_answer_is_that_of_what_if_and_no_other_cluster_changes_it(
 
 
 @given(worlds=WORLDS, cpus=st.integers(0, 4), priority=st.integers(0, 9))
-@settings(max_examples=60)
+@a_thousand_at_night(60)
 def test_of_one_state_the_less_harm_goes_first(
     worlds: list[Snapshot], cpus: int, priority: int
 ) -> None:
@@ -221,7 +222,7 @@ def test_of_one_state_the_less_harm_goes_first(
     priorities=st.lists(st.integers(0, 2), min_size=6, max_size=6),
     cpus=st.integers(1, 9),
 )
-@settings(max_examples=60)
+@a_thousand_at_night(60)
 def test_on_one_cluster_it_starts_what_one_cycle_starts(
     sizes: list[int], priorities: list[int], cpus: int
 ) -> None:

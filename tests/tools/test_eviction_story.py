@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 from attrs import evolve
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from tests.support.nightly import a_thousand_at_night
 from tests.support.program import run
 
 from batchsched import (
@@ -281,16 +282,9 @@ BY_SHARES = [
 CONFIGS = st.one_of(st.sampled_from(BY_SHARES), configs())
 
 
-@settings(max_examples=40, deadline=None)
+@a_thousand_at_night(40)
 @given(snapshots(), CONFIGS)
 def test_law_each_eviction_has_its_story(snapshot: Snapshot, by: SchedulerConfig) -> None:
-    laws(snapshot, by)
-
-
-@pytest.mark.slow
-@settings(max_examples=600, deadline=None)
-@given(snapshots(), CONFIGS)
-def test_law_each_eviction_has_its_story_in_many(snapshot: Snapshot, by: SchedulerConfig) -> None:
     laws(snapshot, by)
 
 

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Mapping
 from typing import Any
 
 import pytest
 from attrs import evolve, frozen
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from tests.support.nightly import a_thousand_at_night
 
 from batchsched import (
     ArgumentError,
@@ -42,7 +42,7 @@ from batchsched.tools import (
 )
 
 CPU = Resource(milli_cpu=1000)
-WORLDS = settings(max_examples=300 if os.environ.get("BATCHSCHED_NIGHTLY") == "1" else 20)
+WORLDS = a_thousand_at_night(20)
 
 
 def configured(actions: Any = "allocate", *plugins: Any) -> SchedulerConfig:
