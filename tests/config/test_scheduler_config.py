@@ -239,7 +239,7 @@ def test_everything_wrong_is_told_at_once_with_its_path() -> None:
             "actions[0].arguments['evictBackfil']",
             (
                 "unknown argument; did you mean 'evictBackfill'? "
-                "known: evictBackfill, retry, starvationThreshold, unready"
+                "known: curable, evictBackfill, retry, starvationThreshold, unready"
             ),
         ),
         ("actions[1].arguments['starvationThreshold']", "expected 0 or more, got '-1'"),

@@ -7,7 +7,7 @@ from math import inf
 
 from attrs import frozen
 
-from batchsched import JobInfo, TaskInfo, TaskStatus
+from batchsched import JobInfo, NodeInfo, TaskInfo, TaskStatus
 from tests.reference.choose import (
     accepted_nodes,
     feasible_nodes,
@@ -20,7 +20,7 @@ from tests.reference.conf import Arguments
 from tests.reference.group_turns import group_turn, keep_part
 from tests.reference.groups import has_groups
 from tests.reference.plugins import ready_count, waiting_count
-from tests.reference.promises import make_promises_real
+from tests.reference.promises import make_promises_real, place_on_loans
 from tests.reference.reservations import (
     can_be_reserved,
     can_be_reserved_beside_its_job,
@@ -39,16 +39,19 @@ class _Options:
     discards: bool
     """Whether each turn is a statement, discarded if the job is not ready at its end."""
     evict_backfill: bool
+    cures: bool
+    """Whether also where nodes refuse a task only for what evicting can cure."""
     starvation_threshold: float
     retries: bool
     """Whether a discarded turn is tried once more, with the largest tasks first."""
 
 
-def allocate(session: Session, arguments: Arguments, *, retries: bool) -> None:
+def allocate(session: Session, arguments: Arguments, *, retries: bool, cures: bool) -> None:
     """Serve the jobs with Reserved tasks, then all jobs in turn."""
     options = _Options(
         discards=arguments.word("unready", ("discard", "hold")) == "discard",
         evict_backfill=arguments.boolean("evictBackfill"),
+        cures=cures,
         starvation_threshold=arguments.number("starvationThreshold", inf),
         retries=retries,
     )
@@ -108,7 +111,7 @@ def _turn(session: Session, options: _Options, job: JobInfo, tasks: list[TaskInf
             session,
             job,
             tasks,
-            lambda task: _place_task(session, task),
+            lambda task: _place_task(session, options, task),
             is_enough,
             asks_queue=True,
             retries=options.retries,
@@ -118,7 +121,7 @@ def _turn(session: Session, options: _Options, job: JobInfo, tasks: list[TaskInf
             keep_part(
                 session,
                 job,
-                lambda task: _place_task(session, task),
+                lambda task: _place_task(session, options, task),
                 is_enough,
                 holds=not options.discards,
                 may_reserve=session.is_starving(job, options.starvation_threshold),
@@ -136,13 +139,21 @@ def _turn(session: Session, options: _Options, job: JobInfo, tasks: list[TaskInf
     return gets_another
 
 
-def _place_task(session: Session, task: TaskInfo) -> bool:
+def _place_task(session: Session, options: _Options, task: TaskInfo) -> bool:
     feasible = feasible_nodes(session, task)
     return (
         place_now(session, task, feasible)
         or place_later(session, task, feasible)
-        or place_conditionally(session, task, feasible)
+        or _place_conditionally(session, options, task, feasible)
     )
+
+
+def _place_conditionally(
+    session: Session, options: _Options, task: TaskInfo, feasible: list[NodeInfo]
+) -> bool:
+    if options.evict_backfill:
+        return place_on_loans(session, task, cures=options.cures)
+    return place_conditionally(session, task, feasible)
 
 
 def _place_tasks(session: Session, options: _Options, job: JobInfo, tasks: list[TaskInfo]) -> bool:
@@ -159,7 +170,9 @@ def _place_tasks(session: Session, options: _Options, job: JobInfo, tasks: list[
         if place_now(session, task, feasible):
             if not options.discards:
                 session.bind_if_ready(job)
-        elif place_later(session, task, feasible) or place_conditionally(session, task, feasible):
+        elif place_later(session, task, feasible) or _place_conditionally(
+            session, options, task, feasible
+        ):
             pass
         else:
             session.failed_tasks.add(task.uid)

@@ -76,6 +76,10 @@ class Conf:
         evicts = action.name in ("preempt", "reclaim")
         return evicts and action.arguments.boolean("curable", default=self.has_default_tiers)
 
+    def cures_loans(self, action: ActionConf) -> bool:
+        """Return whether backfill tasks also leave where they alone have a node refuse a task."""
+        return action.arguments.boolean("curable", default=self.has_default_tiers)
+
     def retries(self, action: ActionConf) -> bool:
         """Return whether a turn that fails is made once more, with the largest tasks first."""
         holds = action.arguments.word("unready", ("discard", "hold")) == "hold"

@@ -74,22 +74,27 @@ def keep_part(
     """Keep what can be had of what a job asks for, though it cannot start with it.
 
     It ends at the first task that has neither a place, nor another in its place, nor a
-    reservation. These stay only if none is missing.
+    reservation. These stay only if none is missing. If nothing stays, the job asks anew, without
+    the tasks that failed.
     """
     tasks = session.to_place(job)
-    goal = session.need(job, tasks, RESERVED)
-    if not goal or not session.may_take(job, tasks, RESERVED, may_reserve=may_reserve):
-        return
-    attempt = _Attempt(session, tasks, goal, place, is_enough, reserve=reserve)
+    while True:
+        goal = session.need(job, tasks, RESERVED)
+        if not goal or not session.may_take(job, tasks, RESERVED, may_reserve=may_reserve):
+            return
+        attempt = _Attempt(session, list(tasks), goal, place, is_enough, reserve=reserve)
 
-    def make() -> bool:
-        is_enough = attempt.make()
-        if not attempt.is_complete:
-            for task in attempt.reserved:
-                session.state.take_off(task)
-        return holds or is_enough
+        def make(attempt: _Attempt = attempt) -> bool:
+            is_enough = attempt.make()
+            if not attempt.is_complete:
+                for task in attempt.reserved:
+                    session.state.take_off(task)
+            return holds or is_enough
 
-    session.statement(job, make)
+        is_kept = session.statement(job, make)
+        if attempt.is_complete or (is_kept and attempt.placed):
+            return
+        tasks = [task for task in tasks if task not in attempt.failed]
 
 
 @define

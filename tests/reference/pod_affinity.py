@@ -5,7 +5,7 @@ Existing tasks are the occupying tasks on all nodes.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator
 
 from batchsched import NodeInfo, PodAffinity, PodAffinityTerm, TaskInfo, TaskStatus, WeightedPodTerm
 from tests.reference.state import State, View
@@ -28,17 +28,26 @@ def _preferred(affinity: PodAffinity | None) -> tuple[WeightedPodTerm, ...]:
     return () if affinity is None else affinity.preferred
 
 
-def _existing(state: State, view: View = View.NOW) -> Iterator[tuple[TaskInfo, NodeInfo]]:
+def _existing(
+    state: State, view: View = View.NOW, waiting: Container[str] = ()
+) -> Iterator[tuple[TaskInfo, NodeInfo]]:
+    """Yield the tasks that affinity considers; not those `waiting`, which will not come so."""
     nodes = {node.name: node for node in state.snapshot.nodes}
     for uid, place in state.places.items():
-        if place.node_name is not None and state.can_be_near(state.tasks[uid], view):
+        if (
+            place.node_name is not None
+            and uid not in waiting
+            and state.can_be_near(state.tasks[uid], view)
+        ):
             yield state.tasks[uid], nodes[place.node_name]
 
 
-def _repelling(state: State, view: View) -> Iterator[tuple[TaskInfo, NodeInfo]]:
+def _repelling(
+    state: State, view: View, waiting: Container[str]
+) -> Iterator[tuple[TaskInfo, NodeInfo]]:
     """Yield the tasks that anti-affinity considers, with promised ones if promises repel."""
-    yield from _existing(state, view)
-    if state.promises_repel and view is View.NOW:
+    yield from _existing(state, view, waiting)
+    if state.promises_repel and (view is View.NOW or waiting):
         nodes = {node.name: node for node in state.snapshot.nodes}
         for uid, place in state.places.items():
             if place.status is TaskStatus.PIPELINED and place.node_name is not None:
@@ -48,7 +57,9 @@ def _repelling(state: State, view: View) -> Iterator[tuple[TaskInfo, NodeInfo]]:
 class AffinityRule:
     """Which nodes required inter-pod affinity and anti-affinity allow to one task."""
 
-    def __init__(self, state: State, task: TaskInfo, view: View) -> None:
+    def __init__(
+        self, state: State, task: TaskInfo, view: View, waiting: Container[str] = ()
+    ) -> None:
         self.near = _required(task.pod_affinity)
         """The required terms."""
         self.near_domains: set[tuple[PodAffinityTerm, str]] = set()
@@ -57,12 +68,12 @@ class AffinityRule:
         """The domains that other tasks' terms refuse: topology label and value."""
         self.shunned: set[tuple[str, str]] = set()
         """The domains that the task's own terms refuse."""
-        for other, node in _existing(state, view):
+        for other, node in _existing(state, view, waiting):
             if all(_means(term, task, other) for term in self.near):
                 for term in self.near:
                     if term.topology_key in node.labels:
                         self.near_domains.add((term, node.labels[term.topology_key]))
-        for other, node in _repelling(state, view):
+        for other, node in _repelling(state, view, waiting):
             for owner, meant, domains in (
                 (task, other, self.shunned),
                 (other, task, self.kept_away),

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 
-from batchsched import EPSILON, NodeInfo, TaskInfo
+from batchsched import EPSILON, NodeInfo, TaskInfo, TaskStatus
 from tests.reference.conf import Arguments
 from tests.reference.plugins import Plugin
 from tests.reference.pod_affinity import AffinityRule
@@ -24,8 +24,14 @@ class Predicates(Plugin):
 
     def accepted(self, task: TaskInfo, nodes: Sequence[NodeInfo], view: View) -> list[NodeInfo]:
         """Return the nodes that all predicates accept."""
+        waiting = [] if view is View.NOW else self._waiting_for_each_other(task)
+        return self._accepted(task, nodes, view, waiting)
+
+    def _accepted(
+        self, task: TaskInfo, nodes: Sequence[NodeInfo], view: View, waiting: Container[str]
+    ) -> list[NodeInfo]:
         by_node = self._state.tasks_by_node()
-        affinity = AffinityRule(self._state, task, view)
+        affinity = AffinityRule(self._state, task, view, waiting)
         return [
             node
             for node in nodes
@@ -37,7 +43,8 @@ class Predicates(Plugin):
     def curable(self, task: TaskInfo, nodes: Sequence[NodeInfo]) -> list[NodeInfo]:
         """Return the nodes that refuse a task only for reasons that evicting may cure."""
         by_node = self._state.tasks_by_node()
-        affinity = AffinityRule(self._state, task, View.PROMISED)
+        waiting = self._waiting_for_each_other(task)
+        affinity = AffinityRule(self._state, task, View.PROMISED, waiting)
         return [
             node
             for node in nodes
@@ -50,6 +57,31 @@ class Predicates(Plugin):
                 )
             )
         ]
+
+    def _waiting_for_each_other(self, task: TaskInfo) -> list[str]:
+        """Return the promised tasks of which none can be the first to start, with another one.
+
+        What they must be near is only promised beside them, or it is that task.
+        """
+        state = self._state
+        waiting = [
+            uid
+            for uid, place in state.places.items()
+            if place.status is TaskStatus.PIPELINED and uid != task.uid
+        ]
+        come = True
+        while come:
+            come = [uid for uid in waiting if self._can_come(state.tasks[uid], waiting)]
+            waiting = [uid for uid in waiting if uid not in come]
+        return waiting
+
+    def _can_come(self, task: TaskInfo, waiting: Container[str]) -> bool:
+        saved, name = self._state.save(), self._state.node_name(task)
+        nodes = [node for node in self._state.snapshot.nodes if node.name == name]
+        self._state.take_off(task)
+        accepted = self._accepted(task, nodes, View.LATER, waiting)
+        self._state.restore(saved)
+        return bool(accepted)
 
     def _may_ever_take(self, task: TaskInfo, node: NodeInfo) -> bool:
         """Return whether a node accepts a task, ignoring the tasks on it."""

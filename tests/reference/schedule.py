@@ -64,7 +64,12 @@ def _run(session: Session, action: ActionConf, conf: Conf) -> None:
     session.cures = conf.cures(action)
     match action.name:
         case "allocate":
-            allocate(session, action.arguments, retries=conf.retries(action))
+            allocate(
+                session,
+                action.arguments,
+                retries=conf.retries(action),
+                cures=conf.cures_loans(action),
+            )
         case "backfill":
             backfill(session, action.arguments)
         case "plan":

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import pytest
+from attrs import evolve
 from tests.support.clusters import (
     Simulation,
     action,
@@ -14,7 +18,15 @@ from tests.support.clusters import (
     scheduler,
 )
 
-from batchsched import Snapshot
+from batchsched import (
+    HostPort,
+    JobInfo,
+    LabelSelector,
+    PodAffinity,
+    PodAffinityTerm,
+    Scheduler,
+    Snapshot,
+)
 
 RELEASE = action("backfill", strategy="release")
 
@@ -103,3 +115,50 @@ def test_b5_goes_on_the_gang_starts_once_the_evicted_task_is_gone() -> None:
     assert not simulation.cycle().binds
     simulation.step(replacement=lambda _task: None)
     assert bound(simulation.cycle()) == {"a-1": "n1", "a-2": "n1"}
+
+
+def with_tasks(one: JobInfo, **changes: Any) -> JobInfo:
+    return evolve(one, tasks=[evolve(task, **changes) for task in one.tasks])
+
+
+def calls_in(start: Snapshot, *, plain: bool) -> tuple[list[str], dict[str, str]]:
+    """Who is evicted in the first cycle, and who starts in the next, and where."""
+    config = scheduler(action("allocate", evictBackfill=True, curable=True)).config
+    simulation = Simulation(Scheduler(config, plain=plain), start)
+    gone = evicted(simulation.cycle())
+    simulation.step(replacement=lambda _task: None)
+    return gone, bound(simulation.cycle())
+
+
+@pytest.mark.parametrize("plain", [False, True])
+@pytest.mark.parametrize("lent", ["slot", "port"])
+def test_a_slot_or_port_that_is_lent_is_called_in(lent: str, plain: bool) -> None:
+    """The node has room, and refuses the task as long as the backfill task is there."""
+    ports = [HostPort(port=80)] if lent == "port" else []
+    n1 = evolve(node("n1", "8C0G"), max_tasks=1 if lent == "slot" else None)
+    lends, waits = (
+        with_tasks(job(name, size), host_ports=ports)
+        for name, size in (("b", "1C0G@n1*"), ("a", "1C0G"))
+    )
+    start = cluster([n1], lends, waits)
+    assert calls_in(start, plain=plain) == (["b-1"], {"a-1": "n1"})
+
+
+@pytest.mark.parametrize("plain", [False, True])
+def test_a_node_without_a_loan_in_the_way_comes_first(plain: bool) -> None:
+    nodes = [evolve(node("n1", "8C0G"), max_tasks=1), node("n2", "1C0G")]
+    lends = job("b", "1C0G@n1*", "1C0G@n2*", minimum=1)
+    start = cluster(nodes, lends, job("a", "1C0G"))
+    assert calls_in(start, plain=plain) == (["b-2"], {"a-1": "n2"})
+
+
+@pytest.mark.parametrize("plain", [False, True])
+def test_tasks_that_must_be_apart_are_promised_loans_apart(plain: bool) -> None:
+    nodes = [node(name, "2C0G", labels={"host": name}) for name in ("n1", "n2")]
+    selector = LabelSelector(match_labels={"app": "a"})
+    apart = PodAffinity(required=[PodAffinityTerm(selector=selector, topology_key="host")])
+    waits = with_tasks(job("a", "1C0G", "1C0G"), labels={"app": "a"}, pod_anti_affinity=apart)
+    lends = job("b", "2C0G@n1*", "2C0G@n2*", minimum=1)
+    gone, started = calls_in(cluster(nodes, lends, waits), plain=plain)
+    assert sorted(gone) == ["b-1", "b-2"]
+    assert sorted(started.values()) == ["n1", "n2"]

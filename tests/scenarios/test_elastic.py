@@ -4,12 +4,21 @@ from __future__ import annotations
 
 import pytest
 from attrs import evolve
+from tests.reference import check_reference
 from tests.support.clusters import action, bound, evicted, node, places
 from tests.support.clusters import cluster as cluster_of
 from tests.support.clusters import job as job_of
 from tests.support.elastic import elastic, room, scheduler
 
-from batchsched import JobInfo, ResourceLimit, Scheduler, TaskGroup, next_snapshot
+from batchsched import (
+    JobInfo,
+    ResourceLimit,
+    Scheduler,
+    SchedulerConfig,
+    TaskGroup,
+    TopologyRequest,
+    next_snapshot,
+)
 from batchsched.live import TaskSucceeded
 
 TWO_CPUS = ResourceLimit(milli_cpu=2000)
@@ -223,6 +232,35 @@ def test_nothing_is_reserved_for_roles_of_which_one_can_never_fit() -> None:
         snapshot
     )
     assert set(places(result).values()) == {"Pending"}
+
+
+@pytest.mark.parametrize("unready", ["discard", "hold"])
+@pytest.mark.parametrize("racks", [False, True])
+def test_where_one_of_two_groups_is_enough_a_node_is_reserved_for_the_second_too(
+    racks: bool, unready: str
+) -> None:
+    """No node could ever hold the first one."""
+    waiting = job_of("e", "9C0G", "8C0G", minimum=1)
+    rack = TopologyRequest(required="rack") if racks else None
+    groups = [TaskGroup(name, min=1, topology=rack) for name in ("large", "small")]
+    in_groups = [
+        evolve(task, group=group.name) for task, group in zip(waiting.tasks, groups, strict=True)
+    ]
+    waiting = evolve(waiting, groups=groups, min_groups=1, tasks=in_groups)
+    nodes = [node(name, "8C0G", labels={"rack": name}) for name in ("n1", "n2")]
+    running = job_of("r", "4C0G@n1", "4C0G@n2")
+    arguments = {"starvationThreshold": 10, "unready": unready}
+    for plain in (False, True):
+        config = SchedulerConfig.from_mapping(
+            {"actions": [{"name": "allocate", "arguments": arguments}]}
+        )
+        snapshot = evolve(cluster_of(nodes, waiting, running), now=20)
+        result = Scheduler(config, plain=plain).schedule(snapshot)
+        assert places(result, "e") == {"e-1": "Pending", "e-2": "Reserved n1"}
+        if not racks:
+            check_reference(snapshot, result, config)
+        ended = next_snapshot(snapshot, result, now=22, events=[TaskSucceeded("r-1")])
+        assert bound(Scheduler(config, plain=plain).schedule(ended)) == {"e-2": "n1"}
 
 
 def test_roles_are_tried_once_more_the_largest_first() -> None:

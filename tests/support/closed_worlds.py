@@ -68,7 +68,6 @@ DRAWN = with_devices(
         min_jobs=4,
         always=["running", "gangs", "crowded", "priorities", "topologies"],
         topologies=True,
-        affinity=False,  # see `test_promises_near_each_other_alone_are_in_vain`
         unknown_queues=False,
         dependencies=False,
         durations=False,

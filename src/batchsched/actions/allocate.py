@@ -7,19 +7,27 @@ from functools import partial
 
 from attrs import frozen
 
-from batchsched.actions.eviction.choosing import make_promises_real
-from batchsched.actions.placing import LADDER, first_node_to_reserve, place, start_reserved_jobs
+from batchsched.actions.eviction.choosing import make_promises_real, nodes_once_called_in
+from batchsched.actions.placing import (
+    LADDER,
+    best_for,
+    first_node_to_reserve,
+    may_promise_conditionally,
+    place,
+    start_reserved_jobs,
+)
 from batchsched.model.cluster import TaskStatus
 from batchsched.plugin.arguments import Arguments
 from batchsched.plugin.candidates import SecondTry
 from batchsched.session.attempts import Attempts, Goal, Keeps, retries_largest_first
 from batchsched.session.candidates import Place, may_go_anywhere
 from batchsched.session.limits import may_take, need_of
+from batchsched.session.outlook import accepting_nodes
 from batchsched.session.session import Session, Statement
 from batchsched.session.turns import Turn, Turns, is_starving
 from batchsched.session.undoing import place_with_undoing, second_try
 from batchsched.state.needs import Stage
-from batchsched.state.records import JobState, TaskState
+from batchsched.state.records import Fit, JobState, TaskState
 
 
 @frozen(kw_only=True)
@@ -37,6 +45,8 @@ class AllocateAction:
     """
     evict_backfill: bool = False
     """Whether backfill tasks are evicted for jobs that only they keep from being ready."""
+    cures: bool = False
+    """Whether they are evicted also on nodes that refuse a job only for what evicting can cure."""
     starvation_threshold: float | None = None
     """Seconds of waiting after which nodes are reserved for a job; None: never."""
 
@@ -49,7 +59,7 @@ class AllocateAction:
 
     @classmethod
     def from_arguments(cls, arguments: Arguments) -> AllocateAction:
-        """Read ``unready``, ``evictBackfill``, ``starvationThreshold`` and ``retry``."""
+        """Read ``unready``, ``evictBackfill``, ``curable``, ``starvationThreshold``, ``retry``."""
         threshold = arguments.number("starvationThreshold", default=0, minimum=0)
         is_given = arguments.is_given("starvationThreshold")
         unready = arguments.choice("unready", ("hold", "discard"), default="discard")
@@ -58,6 +68,7 @@ class AllocateAction:
         return cls(
             discard_unready=unready == "discard",
             evict_backfill=arguments.boolean("evictBackfill", default=False),
+            cures=arguments.boolean("curable", default=arguments.has_default_tiers),
             starvation_threshold=threshold if is_given else None,
             retry_largest_first=retries_largest_first(arguments, retries),
         )
@@ -92,7 +103,10 @@ class AllocateAction:
                 or session.plugins.second_try
             ),
         )
-        place_one, keeps = partial(_place_one, session), partial(self._keeps, session)
+        place_one = partial(_place_one, session)
+        if self.evict_backfill:
+            place_one = partial(_place_calling_in, session, cures=self.cures)
+        keeps = partial(self._keeps, session)
         for turn in turns:
             if self._serve(session, attempts, turn, place_one, keeps):
                 turns.put_back(turn)
@@ -143,6 +157,35 @@ def _place_one(
     session: Session, statement: Statement, task: TaskState, stage: Stage | None
 ) -> bool:
     return place(session, statement, task, LADDER if stage is None else stage.ladder)
+
+
+def _place_calling_in(
+    session: Session,
+    statement: Statement,
+    task: TaskState,
+    stage: Stage | None,
+    *,
+    cures: bool,
+) -> bool:
+    """Place a task where loans to backfill tasks will be called in for what is Conditional.
+
+    A node is then asked as it will be: with what is promised on loans in place, and, if no other
+    one is found and `cures`, without what is lent there.
+    """
+    ladder = LADDER if stage is None else stage.ladder
+    given = [fit for fit in ladder if fit is not Fit.CONDITIONALLY]
+    if place(session, statement, task, given):
+        return True
+    if len(given) == len(ladder) or not may_promise_conditionally(session, task):
+        return False
+    best = partial(best_for, session, statement, task, Fit.CONDITIONALLY)
+    node = best(accepting_nodes(session, task, with_conditional=True))
+    if node is None and cures:
+        node = best(nodes_once_called_in(session, task))
+    if node is None:
+        return False
+    statement.promise(task, node)
+    return True
 
 
 def _second_try(session: Session, turn: Turn) -> tuple[str, SecondTry] | None:

@@ -67,13 +67,23 @@ def place(
     is_free = ahead is None and statement.within is None and session.plans.guard is None
     best = session.best_node
     for fit in ladder:
-        if fit is _CONDITIONALLY and (job.backfilling or session.plugins.job_ready(job)):
+        if fit is _CONDITIONALLY and not _waits_for_loans(session, job):
             continue
         node = best(task, fit) if is_free else best_for(session, statement, task, fit, ahead)
         if node is not None:
             _STEP[fit](statement, task, node)
             return True
     return False
+
+
+def may_promise_conditionally(session: Session, task: TaskState) -> bool:
+    """Return whether a task may be promised what backfill tasks hold, if there is enough."""
+    job = task.job
+    return job is not None and _waits_for_loans(session, job) and may_take_task(session, task)
+
+
+def _waits_for_loans(session: Session, job: JobState) -> bool:
+    return not job.backfilling and not session.plugins.job_ready(job)
 
 
 def take_room(

@@ -144,7 +144,7 @@ With these tiers actions have further arguments by default: `WITH_DEFAULT_TIERS`
 
 WITH_DEFAULT_TIERS: Mapping[str, Mapping[str, ArgumentValue]] = FrozenMap(
     {
-        "allocate": FrozenMap({"retry": "largest-first"}),
+        "allocate": FrozenMap({"curable": True, "retry": "largest-first"}),
         "preempt": FrozenMap({"curable": True, "retry": "largest-first", "unblock": True}),
         "reclaim": FrozenMap({"curable": True, "retry": "largest-first"}),
     }
@@ -157,6 +157,8 @@ def with_default_tiers(action: ActionOption) -> ActionOption:
     usual = dict(WITH_DEFAULT_TIERS.get(action.name, {}))
     if action.arguments.get("unready") == "hold":
         usual.pop("retry", None)  # a turn that is not rolled back is not tried again
+    if action.name == "allocate" and "evictBackfill" not in action.arguments:
+        usual.pop("curable", None)  # only who evicts can cure
     return evolve(action, arguments={**usual, **action.arguments})
 
 

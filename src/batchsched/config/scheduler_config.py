@@ -101,7 +101,7 @@ class SchedulerConfig:
         Traceback (most recent call last):
         ...
         batchsched.errors.ConfigError: actions[0].arguments['unredy']: unknown argument; \
-did you mean 'unready'? known: evictBackfill, retry, starvationThreshold, unready
+did you mean 'unready'? known: curable, evictBackfill, retry, starvationThreshold, unready
         >>> volcano = {"actions": "enqueue, allocate", "tiers": [{"plugins": [{"name": "tdm"}]}]}
         >>> config = SchedulerConfig.from_mapping(volcano, unknown="notice")
         >>> [action.name for action in config.actions]

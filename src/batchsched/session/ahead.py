@@ -7,7 +7,7 @@ back. Listeners hear of it as of any move, and of the way back.
 from __future__ import annotations
 
 from collections.abc import Collection, Generator, Hashable, Iterable, Mapping
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from functools import partial
 from typing import Protocol
 
@@ -105,11 +105,53 @@ def as_gone(tasks: Iterable[TaskState]) -> list[_Move]:
     return [(task, TaskStatus.PENDING, None, None) for task in {t.uid: t for t in tasks}.values()]
 
 
-def all_coming(session: Outlook, but: TaskState) -> list[_Move]:
-    """Return the moves by which all that is promised comes."""
-    jobs = session.ledger.jobs_having[TaskStatus.PIPELINED.index].values()
-    promised = [task for job in jobs for task in job.having(TaskStatus.PIPELINED)]
-    return [(task, TaskStatus.ALLOCATED, task.node, None) for task in promised if task is not but]
+def all_coming(
+    session: Outlook, but: TaskState, statuses: Collection[TaskStatus] = (TaskStatus.PIPELINED,)
+) -> list[_Move]:
+    """Return the moves by which all that is promised comes, as far as `but` has to do with it.
+
+    Not those tasks that wait for one another, or for `but`: what they must be near is only promised
+    beside them, and none of them can be the first.
+    """
+    promised = [
+        task
+        for status in statuses
+        for job in session.ledger.jobs_having[status.index].values()
+        for task in job.having(status)
+    ]
+    moves: list[_Move] = [
+        (task, TaskStatus.ALLOCATED, task.node, None) for task in promised if task is not but
+    ]
+    if not moves or not reads_other_nodes(session, but):
+        return moves
+    waiting = [move for move in moves if reads_other_nodes(session, move[0])]
+    if not waiting:
+        return moves
+    moves = [move for move in moves if move not in waiting]
+    with ExitStack() as came:
+        came.enter_context(moved_for_now(session, [*as_gone(all_leaving(session)), *moves]))
+        is_over = False
+        while not is_over:
+            is_over = True
+            for move in list(waiting):
+                if _may_come(session, move[0]):
+                    came.enter_context(moved_for_now(session, [move]))
+                    waiting.remove(move)
+                    moves.append(move)
+                    is_over = False
+    return moves
+
+
+def _may_come(session: Outlook, task: TaskState) -> bool:
+    node = task.node
+    assert node is not None
+    with moved_for_now(session, as_gone([task])):
+        return session.placement.refusal(task, node) is None
+
+
+def reads_other_nodes(session: Outlook, task: TaskState) -> bool:
+    """Return whether a predicate reads, for a task, what is on other nodes."""
+    return any_reads(session.plugins.swayed, task, (Reads.CLUSTER,))
 
 
 def all_leaving(session: Outlook) -> list[TaskState]:
@@ -149,5 +191,5 @@ def refusal_ahead(session: Outlook, task: TaskState) -> Unfit | None:
     """Return why the node of a placed or promised task will refuse it, or None."""
     node = task.node
     assert node is not None
-    with as_it_will_be(session, task, node), moved_for_now(session, as_gone([task])):
+    with moved_for_now(session, as_gone([task])), as_it_will_be(session, task, node):
         return session.placement.refusal(task, node)

@@ -551,16 +551,36 @@ class Attempts:
     def _serve_in_part(self, turn: Turn, need: Need, place: Place, keeps: Keeps) -> Goal | None:
         """Place of a need what can be in the set where nodes would be reserved, and reserve nodes.
 
-        Without reservations, what finds no place is left out if what was placed may be held.
+        Without reservations, what finds no place is left out if what was placed may be held. What
+        cannot be had is tried with what the job needs instead.
         """
-        session = self.session
+        session, job, goal = self.session, turn.job, None
         if not offers_sets(session, need, Stage.EMPTY):
             turn.take_up_again()
             return self._serve(turn, place, keeps)
-        trial = first_set(session, need, Stage.EMPTY)
-        if trial is None:
-            return None
-        goal, reserve = Goal(self, turn.job, TasksInOrder()), self.reserve
+
+        def finds_place(part: Need) -> bool:
+            trial = first_set(session, part, Stage.EMPTY)
+            with session.statement(is_trial=True) as statement:
+                return trial is not None and _is_possible(
+                    session, statement, trial, self._or_reserve(place)
+                )
+
+        counting, may_reserve = Counting.RESERVED, self._may_reserve(job)
+        for asked in needs_in_turn(session, need, tuple(turn.left), finds_place, counting):
+            some = asked.tasks
+            if asked is not need and not may_take(
+                session, job, some, counting=counting, may_reserve=may_reserve
+            ):
+                continue
+            goal = self._serve_part_in_set(turn, asked, place, keeps) or goal
+            if goal is not None and goal.is_kept:
+                break
+        return goal
+
+    def _or_reserve(self, place: Place) -> Place:
+        """Return what places a task, or reserves a node for it."""
+        session, reserve = self.session, self.reserve
 
         def place_or_reserve(on: Statement, task: TaskState, _stage: Stage | None) -> bool:
             if place(on, task, None):
@@ -568,6 +588,14 @@ class Attempts:
             session.record_failure(task)
             return (reserve is not None and reserve(on, task)) or self.holds_part
 
+        return place_or_reserve
+
+    def _serve_part_in_set(self, turn: Turn, need: Need, place: Place, keeps: Keeps) -> Goal | None:
+        session = self.session
+        trial = first_set(session, need, Stage.EMPTY)
+        if trial is None:
+            return None
+        goal, place_or_reserve = Goal(self, turn.job, TasksInOrder()), self._or_reserve(place)
         with session.statement(within=trial.nodes) as statement:
             if try_in(session, statement, trial, place_or_reserve):
                 there = statement.placed()
@@ -669,13 +697,24 @@ class Attempts:
             left.take_out(list(left))  # the rest waits for the next cycle
 
     def _part_to_keep(self, job: JobState) -> Iterator[Goal]:
-        """Yield what a job with groups lacks, counting what is reserved for it."""
+        """Yield what a job with groups lacks, counting what is reserved for it.
+
+        Each time without the tasks that could neither be placed nor have a node reserved.
+        """
         assert job.groups is not None
         left = TasksByGroup(job.groups, tasks_to_place(self.session, job))
-        tasks = _tasks_of(need_of(self.session, job, left, Counting.RESERVED))
         counting, may_reserve = Counting.RESERVED, self._may_reserve(job)
-        if tasks and may_take(self.session, job, left, counting=counting, may_reserve=may_reserve):
-            yield PartGoal(self, job, left, tasks)
+        while True:
+            tasks = _tasks_of(need_of(self.session, job, left, counting))
+            if not tasks or not may_take(
+                self.session, job, left, counting=counting, may_reserve=may_reserve
+            ):
+                return
+            goal = PartGoal(self, job, left, tasks)
+            yield goal
+            if goal.is_complete or (goal.is_kept and goal.placed):
+                return
+            left.take_out(goal.failed)
 
     def _largest_first(self, tasks: Iterable[TaskState]) -> list[TaskState]:
         """Sort by decreasing dominant share; return [] if the tasks are in that order already."""

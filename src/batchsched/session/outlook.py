@@ -32,6 +32,7 @@ from batchsched.session.ahead import (
     as_it_will_be,
     looks_ahead,
     moved_for_now,
+    reads_other_nodes,
     refusal_ahead,
 )
 from batchsched.session.session import Session, Statement
@@ -42,15 +43,24 @@ from batchsched.state.shortcuts import Shortcut
 # As they will be
 
 
-def accepting_nodes(session: Session, task: TaskState) -> list[NodeState] | None:
+def accepting_nodes(
+    session: Session, task: TaskState, *, with_conditional: bool = False
+) -> list[NodeState] | None:
     """Return the nodes that accept a task as they will be, and with what is promised in place.
 
     In node order; none that a reservation closes. None: it makes no difference to how they are.
     O(nodes, and what leaves or is promised).
+
+    Args:
+        session: the session.
+        task: the task.
+        with_conditional: whether what is promised on loans to backfill tasks comes, too.
+
     """
     if not looks_ahead(session, task):
         return None
-    coming, leaving = all_coming(session, task), as_gone(all_leaving(session))
+    promised = (TaskStatus.PIPELINED, *([TaskStatus.CONDITIONAL] if with_conditional else ()))
+    coming, leaving = all_coming(session, task, promised), as_gone(all_leaving(session))
     if not (coming or leaving):
         return None
     placement = session.placement
@@ -76,6 +86,11 @@ def accepts_without_each(
 ) -> list[bool]:
     """Return for each of some units whether a node will accept a task once it has left, too."""
     accepts: list[bool] = []
+    if reads_other_nodes(session, task):  # who comes may depend on who has left
+        for unit in units:
+            with moved_for_now(session, as_gone(unit)), as_it_will_be(session, task, node):
+                accepts.append(session.placement.refusal(task, node) is None)
+        return accepts
     with as_it_will_be(session, task, node):
         for unit in units:
             with moved_for_now(session, as_gone(unit)):

@@ -12,6 +12,7 @@ from batchsched.session.outlook import (
     accepting_nodes,
     accepts_without,
     accepts_without_each,
+    curable_nodes,
     promises_stand,
 )
 from batchsched.session.session import Session, TakenUnit
@@ -285,17 +286,19 @@ def make_promises_real(session: Session, job: JobState) -> bool:
 
 def _backfill_to_evict(session: Session, task: TaskState, node: NodeState) -> Sequence[Unit] | None:
     """Return the backfill tasks that leave for a task; None: not even all of them are enough."""
-    lent = [other for other in node.tasks.values() if _is_lent_to(other)]
+    lent = lent_on(node)
     ahead = looks_ahead(session, task)
-    if ahead:
-        accepting = accepting_nodes(session, task)
-        if accepting is not None and node not in accepting:
-            return None
+    accepting = accepting_nodes(session, task)
+    if accepting is not None:
+        accepts = node in accepting
+    else:
+        accepts = session.placement.refusal(task, node) is None
+    if ahead and accepts:
         lent = [one for (one,) in curing_units(session, task, node, [(t,) for t in lent])]
     candidates = session.in_victim_order(lent)
     units = units_in_order(session, session.plugins.revocable(task, candidates))
     room = Shortfall(task, node, Fit.LATER)
-    if not ahead:
+    if accepts and not ahead:
         return choose_units_for(session, task, node, units, room, Fit.LATER)
 
     def has_room(taken: Sequence[Unit]) -> bool:
@@ -305,7 +308,31 @@ def _backfill_to_evict(session: Session, task: TaskState, node: NodeState) -> Se
             and session.no_choice(task, node, Fit.LATER, gone=gone) is None
         )
 
-    return fewest_ahead(session, task, node, units, has_room)
+    if accepts:
+        return fewest_ahead(session, task, node, units, has_room)
+    return fewest_units(
+        units,
+        lambda taken: has_room(taken) and accepts_without(session, task, node, members_of(taken)),
+    )
+
+
+def nodes_once_called_in(session: Session, task: TaskState) -> list[NodeState]:
+    """Return the nodes that refuse a task, but not once all that is lent there is called in.
+
+    In node order. O(nodes x predicates).
+    """
+    return [
+        node
+        for node in curable_nodes(session, task)
+        if session.fits(task, node, Fit.CONDITIONALLY)
+        and (lent := lent_on(node))
+        and accepts_without(session, task, node, lent)
+    ]
+
+
+def lent_on(node: NodeState) -> list[TaskState]:
+    """Return the backfill tasks that run on what may be called in on a node."""
+    return [other for other in node.tasks.values() if _is_lent_to(other)]
 
 
 def _is_lent_to(task: TaskState) -> bool:
