@@ -83,7 +83,7 @@ def may_promise_conditionally(session: Session, task: TaskState) -> bool:
 
 
 def _waits_for_loans(session: Session, job: JobState) -> bool:
-    return not job.backfilling and not session.plugins.job_ready(job)
+    return not (job.backfilling or session.plugins.job_ready(job))
 
 
 def take_room(
