@@ -691,7 +691,7 @@ def test_a_more_important_group_of_kai_evicts_whatever_its_queue_deserves():
     young += [*kai_gang("low", 1, "n1", priorityClassName="train"), dumps.node("n1", "8", 4)]
     ended = why("high", given=young)
     said = "preempt searched 1 node with 1 candidate: "
-    said += "minimum-runtime (preemptMinRuntime 3600 s of queue q): 1, until 2026-11-20T10:30:00Z"
+    said += "minimum-runtime (preemptMinRuntime 1 h of queue q): 1, until 2026-11-20T10:30:00Z"
     assert said in ended.out
     assert "promised" not in ended.out
 

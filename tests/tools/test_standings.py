@@ -148,7 +148,7 @@ def of_dump(name: str) -> dict[str, JobStanding]:
             "Room",
             (
                 "team/pg-big (Job big) waits, no room: "
-                "fewer than the 2 tasks that must start together fit at once"
+                "none of the 2 tasks that must start together fits now"
             ),
         ),
         ("kai_gangs", "pg-small", "Starts", "team/pg-small starts now: 2 tasks on n1, n2"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from difflib import get_close_matches
+from itertools import pairwise
 
 _BYTES = ((1 << 50, "PiB"), (1 << 40, "TiB"), (1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB"))
 _WHOLE = 1000
@@ -102,6 +103,20 @@ def all_of(number: int, thing: str) -> str:
     if number == 1:
         return f"the {thing}"
     return f"both {thing}s" if number == 2 else f"all {number:,} {thing}s"  # noqa: PLR2004 - a pair
+
+
+def duration_text(seconds: float) -> str:
+    """Return a duration in its two largest units.
+
+    >>> duration_text(7200), duration_text(5400), duration_text(0.5)
+    ('2 h', '1 h 30 min', '0.5 s')
+    """
+    units = (("d", 86400), ("h", 3600), ("min", 60), ("s", 1))
+    for (name, size), (smaller, part) in pairwise(units):
+        if seconds >= size:
+            rest = int(seconds % size // part)
+            return f"{int(seconds // size)} {name}" + (f" {rest} {smaller}" if rest else "")
+    return f"{seconds:g} s"
 
 
 def level_word(level: str, number: int = 1) -> str:

@@ -38,6 +38,7 @@ from batchsched.session.kept import TasksOfWaiting
 from batchsched.session.outlook import accepts_without
 from batchsched.session.session import Session
 from batchsched.state.groups import Counting, JobGroups
+from batchsched.state.needs import Stage, need_of_task
 from batchsched.state.pod_affinity import first_it_must_be_near
 from batchsched.state.records import JobState, NodeState, QueueState, TaskState
 from batchsched.state.vectors import Vector, fits, plus, total_of
@@ -58,6 +59,8 @@ class PendingReasons:
         """The kinds of tasks that were asked about, and their tallies."""
         self._overused_reasons: dict[QueueState, PendingReason] = {}
         """By queue, of which no job holds resources without being ready."""
+        self._slots: dict[int | str, int | None] = {}
+        """By kind: how many such tasks fit now; None: that cannot be counted."""
         self._failures: dict[int | str, PlacementFailure] = {}
         """By kind: that no node accepts it."""
         self._no_sets: dict[str, Unfit | None] = {}
@@ -330,7 +333,7 @@ class PendingReasons:
                 # Rolled back with an incomplete gang that a later action completed.
                 reasons[task.uid] = self._unplaced(job, task)
             elif tried.was_undone:
-                incomplete = incomplete or self._incomplete(job, None)
+                incomplete = incomplete or self._incomplete(job, task, None)
                 reasons[task.uid] = incomplete
             elif (claim := tried.claim_refusal) is not None:
                 why = WhyPending.ABOVE_FAIR_SHARE
@@ -358,7 +361,7 @@ class PendingReasons:
             return PendingReason(WhyPending.NO_NODE, detail=no_set.text, refusal=no_set)
         kind, tally = self._tally(task)
         if not tally.available and self._lacks_company(job, task):
-            return self._incomplete(job, None)
+            return self._incomplete(job, task, None)
         if tally.available:
             return self._unplaced_beside_room(job, task, tally)
         if task.must_be_near and any(
@@ -417,11 +420,11 @@ class PendingReasons:
             return self._overused(job, queue, tally)
         lacks_only_this = job.lacks() == 1
         if not lacks_only_this and not self._session.plugins.job_ready(job):
-            return self._incomplete(job, tally)
+            return self._incomplete(job, task, tally)
         replica = None if job.groups is None else job.groups.incomplete_with(task)
         if replica is not None:
             if replica.parent is None:  # without gang, which says that the job is not ready
-                return self._incomplete(job, tally)
+                return self._incomplete(job, task, tally)
             detail = f"the minimum of group {replica.name!r} does not fit at once"
             return PendingReason(WhyPending.GANG_INCOMPLETE, tally, detail)
         refusal = self._session.reports.about(task).refusal
@@ -435,13 +438,44 @@ class PendingReasons:
         detail = "there is room now; there was none when it was tried"
         return PendingReason(WhyPending.NOT_CONSIDERED, tally, detail)
 
-    def _incomplete(self, job: JobState, tally: NodeTally | None) -> PendingReason:
+    def _incomplete(self, job: JobState, task: TaskState, tally: NodeTally | None) -> PendingReason:
         least = job.min_available
-        detail = f"fewer than the {least} tasks that must start together fit at once"
         if job.groups is not None and job.groups.groups:
             detail = f"the groups that must start together, with at least {least} tasks, "
             detail += "do not fit at once"
+        else:
+            tasks, fitting = "tasks that must start together", self._fitting(job, task)
+            if job.ready_count:
+                least, tasks = job.lacks(), f"more {tasks}"
+            if fitting is None:
+                detail = f"not all of the {least} {tasks} fit now"
+            elif fitting >= least:
+                detail = f"the {least} {tasks} did not all fit when they were tried"
+            elif fitting:
+                fit = "fits" if fitting == 1 else "fit"
+                detail = f"only {fitting} of the {least} {tasks} {fit} now"
+            else:
+                detail = f"none of the {least} {tasks} fits now"
         return PendingReason(WhyPending.GANG_INCOMPLETE, tally, detail)
+
+    def _fitting(self, job: JobState, task: TaskState) -> int | None:
+        """Return how many tasks of a job fit now, up to what it lacks; None: they are not alike.
+
+        O(nodes) for a kind of task of which fewer nodes
+        accept one now.
+        """
+        kind, tally = self._tally(task)
+        lacking = job.lacks()
+        if not tally.available:
+            return 0
+        if len({other.init_resreq for other in job.having(TaskStatus.PENDING)}) > 1:
+            return None
+        if tally.available < lacking and kind not in self._slots:
+            counts = self._session.state.view.counts(need_of_task(task), Stage.NOW)
+            nodes = self._session.nodes
+            self._slots[kind] = None if counts is None else sum(map(counts.on, nodes))
+        slots = self._slots.get(kind, tally.available)
+        return None if slots is None else min(slots, lacking)
 
     def _overused(self, job: JobState, queue: QueueState, tally: NodeTally | None) -> PendingReason:
         is_shared = tally is None and not self._held.of(queue)

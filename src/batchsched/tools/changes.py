@@ -17,7 +17,7 @@ from batchsched.kubernetes.objects import time_text as date_text
 from batchsched.model.cluster import Budget, Hold, JobInfo, NodeInfo, Queue, TaskInfo
 from batchsched.model.resources import Resource, ResourceLimit
 from batchsched.model.snapshot import Snapshot
-from batchsched.model.texts import amount_text, counted
+from batchsched.model.texts import amount_text, counted, duration_text
 from batchsched.model.topology import TopologyRequest
 from batchsched.model.validation.arguments import checks_arguments
 from batchsched.model.validation.values import duration_problems
@@ -409,13 +409,7 @@ def duration(seconds: float, /) -> str:
     faults = [Fault(*problem) for problem in duration_problems("seconds", seconds)]
     if faults:
         raise ArgumentError(faults)
-    units = (("d", 86400), ("h", 3600), ("min", 60))
-    for position, (name, size) in enumerate(units):
-        if seconds >= size:
-            smaller, part = (*units, ("s", 1))[position + 1]
-            rest = int(seconds % size // part)
-            return f"{int(seconds // size)} {name}" + (f" {rest} {smaller}" if rest else "")
-    return f"{seconds:g} s"
+    return duration_text(seconds)
 
 
 _YEAR = 365 * 86_400

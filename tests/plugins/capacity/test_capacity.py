@@ -310,7 +310,7 @@ class TestGangsForWhichThereIsNotEnough:
         for uid in ("gang-00", "gang-01"):
             assert result.pending[uid].why is WhyPending.GANG_INCOMPLETE
             assert result.pending[uid].text.startswith(
-                "fewer than the 2 tasks that must start together fit at once"
+                "none of the 2 tasks that must start together fits now"
             )
         condition = result.jobs["default/gang"].condition
         assert condition is not None

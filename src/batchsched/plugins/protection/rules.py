@@ -13,6 +13,7 @@ from attrs import define, field, frozen
 
 from batchsched.model.cluster import Preemptible, Queue, TaskStatus
 from batchsched.model.reasons import MINIMUM_RUNTIME
+from batchsched.model.texts import duration_text
 from batchsched.plugin.queues import QueueTree
 from batchsched.plugin.session_view import SessionView
 from batchsched.state.records import JobState, TaskState
@@ -87,7 +88,7 @@ class MinimumRuntimes:
         least, queue = self._said(job, claimant, reclaims=reclaims)
         name = "reclaimMinRuntime" if reclaims else "preemptMinRuntime"
         of_queue = "" if queue is None else f" of queue {queue}"
-        return f"{MINIMUM_RUNTIME} ({name} {least:g} s{of_queue})"
+        return f"{MINIMUM_RUNTIME} ({name} {duration_text(least)}{of_queue})"
 
     def _said(
         self, job: JobState, claimant: TaskState, *, reclaims: bool
