@@ -112,7 +112,6 @@ def simulations() -> Iterator[tuple[str, str, Figure]]:
     one_day = plots.gantt(easy, start=begin + 2 * 86400, end=begin + 3 * 86400)
     yield "gantt", "The processors of each job over one day", one_day
     waits = plots.waits(runs)
-    waits.legends[0].set_ncols(1)
     yield "waits", "Waiting times by size of the job, for three policies", waits
     yield "shares", "The share of the machine that each user held", plots.shares(easy, by="user")
     variants = {f"seed {n}": generate(jobs=1000, nodes=128, seed=n) for n in range(1, 9)}

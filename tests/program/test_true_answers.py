@@ -1002,3 +1002,8 @@ def test_nothing_is_advised_about_queues_that_are_no_objects():
     assert "  queue all: limit" not in ended.out
     cohort = dumps.thing("kueue.x-k8s.io/v1beta2", "Cohort", "all", namespace="", spec={})
     assert "  queue all: limit 20 cpu instead of 18 cpu" in why("new", given=[*given, cohort]).lines
+
+
+def test_a_group_of_kai_is_found_by_the_first_letters_of_the_owner_that_it_is_named_after():
+    given = [*kai_gang("pg-train-7f9c"), kai_queue_with(4), dumps.node("n1", gpu=4)]
+    assert run("why", "train", "--json", given=given).data["job"] == "team/pg-train-7f9c"

@@ -164,9 +164,7 @@ def test_gang_incomplete_where_the_turn_was_undone() -> None:
     snapshot = cluster([node("n1", "2C2G")], job("j", "1C1G", "1C1G", "1C1G"))
     result = scheduler(action("allocate", unready="discard")).schedule(snapshot)
     assert why(result) == dict.fromkeys(("j-1", "j-2", "j-3"), WhyPending.GANG_INCOMPLETE)
-    assert result.pending["j-1"].text == (
-        "only 2 of the 3 tasks that must start together fit now"
-    )
+    assert result.pending["j-1"].text == ("only 2 of the 3 tasks that must start together fit now")
     assert result.pending["j-3"].text == (
         "only 2 of the 3 tasks that must start together fit now; alone it could start on "
         "1 of 1 nodes"

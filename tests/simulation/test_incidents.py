@@ -134,7 +134,7 @@ def test_queues_close_and_open_again() -> None:
 def test_a_run_ends_in_which_nothing_can_ever_start_again() -> None:
     found = run([job(1, size=2), job(2, 10, after=1)], NodeDown(at=40, node=1))
     assert found.jobs["outcome"] == ["never ended", "never started"]
-    assert "fewer than the 2 tasks that must start together" in found.unfinished[1]
+    assert "of the 2 tasks that must start together" in found.unfinished[1]
     assert found.unfinished[2] == "it depends on job 1, which has not ended"
     assert found.metrics()["unfinished"] == 2
 

@@ -178,7 +178,9 @@ class Dump:
     def _begins_with(self, job: JobInfo, text: str) -> bool:
         facts = self.facts.get(job.uid)
         owners = () if facts is None else (facts.owner, f"{job.namespace}/{facts.owner}")
-        return any(name.startswith(text) for name in (job.name, job.uid, *owners))
+        # KAI Scheduler names groups after their owners, which a dump may not have.
+        own = job.name.removeprefix("pg-"), f"{job.namespace}/{job.name.removeprefix('pg-')}"
+        return any(name.startswith(text) for name in (job.name, job.uid, *owners, *own))
 
     def _similar(self, text: str) -> list[str]:
         """Return the UIDs of jobs with similar names, whatever their namespaces; its own first."""

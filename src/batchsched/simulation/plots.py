@@ -36,6 +36,8 @@ from batchsched.simulation.work import CPU
 DAY = 86400
 SHOWN = 8
 """The number of users or queues that get a colour of their own."""
+_NAMES_IN_A_LINE = 40
+"""The letters of a legend beside one another that the narrowest picture has room for."""
 
 
 def queue_and_utilisation(run: Run, *, step: float | None = None) -> Figure:
@@ -141,7 +143,8 @@ def waits(runs: Run | Sequence[Run], *, classes: Sequence[int] = (1, 4, 16, 64))
     axes.set_ylabel("hours of waiting")
     axes.set_yscale("symlog", linthresh=0.1)
     axes.set_ylim(bottom=0)
-    figure.legend(loc="outside upper center", ncols=len(listed))
+    names_beside = sum(len(str(run.policy)) for run in listed) <= _NAMES_IN_A_LINE
+    figure.legend(loc="outside upper center", ncols=len(listed) if names_beside else 1)
     return figure
 
 
