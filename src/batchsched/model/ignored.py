@@ -135,6 +135,9 @@ class Ignored:
             for each in ASKED
             if each.name not in obeyed and not any(name in given for name in each.plugins)
         ]
+        self._of_kind: dict[type, list[Asks]] = {}
+        for each in self._fields:
+            self._of_kind.setdefault(each.kind, []).append(each)
         self._names: dict[Asks, dict[str, Sequence[str]]] = {each: {} for each in self._fields}
         """For each such field, the names of those that ask, by what they are part of."""
         self._told: tuple[Notice, ...] | None = None
@@ -159,16 +162,15 @@ class Ignored:
             objects: by what they are part of: tasks by job, others each by itself.
 
         """
-        everything = [each for some in objects.values() for each in some]
-        for asks in self._fields:
-            if asks.kind is not kind:
-                continue
+        fields = self._of_kind.get(kind, ())
+        everything = [each for some in objects.values() for each in some] if fields else []
+        for asks in fields:
             names = self._names[asks]
             if names:
                 self._told = None
                 for key in objects:
                     names.pop(key, None)
-            if asks.among(everything):
+            if everything and asks.among(everything):
                 self._told = None
                 for key, some in objects.items():
                     found = [_name_of(each) for each in asks.among(some)]

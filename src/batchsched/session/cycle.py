@@ -248,7 +248,8 @@ def close(
         refused_until=refused_until(session),
         notices=session.state.ignored.notices(),
     )
-    return evolve(result, names=_names(session, result))
+    names = _names(session, result)
+    return evolve(result, names=names) if names else result
 
 
 def _jobs_changed(session: Session) -> dict[str, JobState]:

@@ -36,6 +36,7 @@ from batchsched.session.candidates import why_no_set
 from batchsched.session.eviction_reports import add_eviction_reports, says_of_evictions
 from batchsched.session.kept import TasksOfWaiting
 from batchsched.session.outlook import accepts_without
+from batchsched.session.reports import NOTHING_TRIED, TaskAttempts
 from batchsched.session.session import Session
 from batchsched.state.groups import Counting, JobGroups
 from batchsched.state.needs import Stage, need_of_task
@@ -283,7 +284,7 @@ class PendingReasons:
         if unplaced:
             (task,) = unplaced
             parts.append(waiting.around(task))
-            of_tried[task.uid] = self._unplaced(job, task)
+            of_tried[task.uid] = self._unplaced(job, task, self._session.reports.about(task))
         else:
             queue = job.queue
             assert queue is not None
@@ -298,10 +299,11 @@ class PendingReasons:
         queue = job.queue
         assert queue is not None
         pending = session.in_task_order(job.having(TaskStatus.PENDING))
+        about = session.reports.tasks.get
         blocked = [
             task
             for task in pending
-            if session.reports.about(task).found_no_place
+            if about(task.uid, NOTHING_TRIED).found_no_place
             and not task.is_best_effort
             and (job.groups is None or job.groups.may_take(task))
         ]
@@ -317,7 +319,7 @@ class PendingReasons:
         incomplete: PendingReason | None = None
         tried_as_job = session.reports.jobs.get(job.uid)
         for task in pending:
-            tried = session.reports.about(task)
+            tried = about(task.uid, NOTHING_TRIED)
             if task is blocked_by:
                 is_reached = False
             if planned is not None and not task.is_best_effort:
@@ -328,10 +330,10 @@ class PendingReasons:
                 detail, why = f"its place was taken back for {taken_for.uid}", WhyPending.TAKEN_BACK
                 reasons[task.uid] = PendingReason(why, detail=detail, taken_for=taken_for.uid)
             elif tried.found_no_place:
-                reasons[task.uid] = self._unplaced(job, task)
+                reasons[task.uid] = self._unplaced(job, task, tried)
             elif tried.was_undone and session.plugins.job_ready(job):
                 # Rolled back with an incomplete gang that a later action completed.
-                reasons[task.uid] = self._unplaced(job, task)
+                reasons[task.uid] = self._unplaced(job, task, tried)
             elif tried.was_undone:
                 incomplete = incomplete or self._incomplete(job, task, None)
                 reasons[task.uid] = incomplete
@@ -346,8 +348,8 @@ class PendingReasons:
                 reasons[task.uid] = behind
         return reasons
 
-    def _unplaced(self, job: JobState, task: TaskState) -> PendingReason:
-        refusal = self._session.reports.about(task).refusal
+    def _unplaced(self, job: JobState, task: TaskState, tried: TaskAttempts) -> PendingReason:
+        refusal = tried.refusal
         if refusal is not None and refusal.reason is not UnfitReason.INSUFFICIENT_RESOURCE:
             is_behind = refusal.reason is UnfitReason.NOT_ITS_TURN
             return PendingReason(
@@ -356,11 +358,11 @@ class PendingReasons:
                 behind_job=refusal.detail if is_behind else "",
                 refusal=refusal,
             )
-        no_set = self._no_set(job)
+        no_set = self._no_set(job) if self._session.reports.jobs else None
         if no_set is not None:
             return PendingReason(WhyPending.NO_NODE, detail=no_set.text, refusal=no_set)
         kind, tally = self._tally(task)
-        if not tally.available and self._lacks_company(job, task):
+        if tried.lacked_company and not tally.available and self._lacks_company(job, task):
             return self._incomplete(job, task, None)
         if tally.available:
             return self._unplaced_beside_room(job, task, tally)
@@ -389,7 +391,7 @@ class PendingReasons:
             else:
                 known = PendingReason(WhyPending.NO_NODE, tally)
             self._of_kind[key] = known
-        claim = self._session.reports.about(task).claim_refusal
+        claim = tried.claim_refusal
         if claim is not None and known.why is WhyPending.NO_NODE and not known.detail:
             return evolve(known, detail=claim.text, refusal=claim)
         return known

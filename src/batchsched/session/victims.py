@@ -179,6 +179,9 @@ class EvictionScope(Enum):
     They run, or this cycle has bound them (`may_leave`); within a job only those that run.
     """
 
+    # That of Enum hashes the name each time, and each search is looked up by its scope.
+    __hash__ = object.__hash__
+
     OTHER_JOBS = "other jobs of the same queue"
     SAME_JOB = "the same job"
     OTHER_QUEUES = "other queues"
@@ -278,8 +281,8 @@ class Judges:
     """The plugins with verdicts at one extension point, tier by tier."""
 
     __slots__ = (
-        *("_judges", "_point", "_shields", "_tiers", "_unit_of", "_uses_hints"),
-        "by_priority",
+        *("_judges", "_point", "_shields", "_tells_keys", "_tiers", "_unit_of", "_uses_hints"),
+        *("by_priority", "tells_ends"),
     )
 
     def __init__(
@@ -322,6 +325,11 @@ class Judges:
         self._shields = [
             judge for judge in self._judges if judge.shielded and judge.claimant_key is not None
         ]
+        self._tells_keys = uses_hints and all(
+            judge.claimant_key is not None for judge in self._judges
+        )
+        self.tells_ends = any(judge.refused_until is not None for judge in self._judges)
+        """Whether any plugin says until when it protects tasks."""
 
     # The rule
 
@@ -530,11 +538,6 @@ class Judges:
                     return judge.name
         return None
 
-    @property
-    def tells_ends(self) -> bool:
-        """Whether any plugin says until when it protects tasks."""
-        return any(judge.refused_until is not None for judge in self._judges)
-
     def refused_until(self, claimant: TaskState, tasks: Sequence[TaskState]) -> float | None:
         """Return when the first of some tasks ceases to be protected by a plugin for a time only.
 
@@ -611,7 +614,7 @@ class Judges:
 
     def claimant_key(self, claimant: TaskState) -> tuple[Hashable, ...] | None:
         """Return what verdicts read of a claimant; None if a plugin does not say."""
-        if not self._uses_hints or any(judge.claimant_key is None for judge in self._judges):
+        if not self._tells_keys:
             return None
         keys: list[Hashable] = []
         for judge in self._judges:

@@ -111,6 +111,9 @@ MOST_ANSWERS = 10_000
 class DependsOn(Enum):
     """What an answer about a node depends on, besides the claimant."""
 
+    # That of Enum hashes the name each time.
+    __hash__ = object.__hash__
+
     NODES = "the node"
     CHARGES = "the node, and whether more is charged to jobs that run there"
     ACCOUNTS = "the node, and what is charged to jobs that run there"
