@@ -43,7 +43,9 @@ def when(question: Question) -> Answer:
         samples=question.arguments.whole("--samples") or _FUTURES,
         jobs=uids,
     )
-    shown_as = {job.uid: shown.name(job.uid) for job in shown.dump.snapshot.jobs}
+    jobs = shown.dump.snapshot.jobs
+    shown_as = {task.uid: f"{task.namespace}/{task.name}" for job in jobs for task in job.tasks}
+    shown_as.update((job.uid, shown.name(job.uid)) for job in jobs)
     blocks = list(_of_one(told, shown_as) if len(uids) == 1 else _of_all(told, shown_as))
     rests_on = [f"assumed: {text}" for text in told.assumes]
     if told.endless and question.arguments.text("--run-time") is None:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.support import dumps
 from tests.support.program import run
 
 DUMP = Path(__file__).parents[2] / "examples" / "dumps" / "kubernetes.json"
@@ -89,3 +90,14 @@ def test_a_run_time_that_is_none_is_told(text: str) -> None:
 def test_names_and_files_that_are_not_there_are_told() -> None:
     assert run("when", "nobody", "-f", DUMP).status == 2
     assert run("when", "-f", DUMP, "--history", "nowhere.json").status == 2
+
+
+def test_what_is_evicted_is_told_by_name_and_not_by_uid() -> None:
+    objects = [
+        dumps.node("n1", "1"),
+        dumps.native_group("hi", 1, priority=9),
+        *dumps.members("hi", 1, priority=9),
+        dumps.pod("plain", on="n1"),
+    ]
+    ended = run("when", "hi", "--run-time", "1h", "--width", "200", given=objects)
+    assert "evicting team/plain" in ended.lines[0]

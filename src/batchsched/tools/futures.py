@@ -107,7 +107,7 @@ class Forecast(Report):
 
         Args:
             uid: the UID of the job.
-            names: what jobs are called, by UID; None: as their UIDs.
+            names: what jobs and tasks are called, by UID; None: as their UIDs.
 
         Raises:
             UnknownNameError: it was not asked for.
@@ -132,7 +132,8 @@ class Forecast(Report):
                 between = f"between {first} and {duration(told.latest - self.now)}"
             parts[0] += f" (in {told.within} of {len(told.starts)} futures {between})"
         if told.evicted:
-            parts.append(f"evicting {first_of(told.evicted, _AFTER)}")
+            evicted = [names.get(each, each) for each in told.evicted]
+            parts.append(f"evicting {first_of(evicted, _AFTER)}")
         if told.waits_for:
             others = [names.get(each, each) for each in told.waits_for]
             parts.append(f"after {first_of(others, _AFTER)}")
