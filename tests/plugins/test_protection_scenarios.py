@@ -21,6 +21,7 @@ from batchsched import (
     Scheduler,
     SchedulerConfig,
     Snapshot,
+    SnapshotError,
     TaskInfo,
     TaskStatus,
     UnfitReason,
@@ -399,6 +400,18 @@ def test_arguments_say_what_is_wrong_all_at_once() -> None:
         "['limits'][2]['many']: unknown argument",
     ):
         assert part in told, part
+
+
+@WAYS
+def test_a_limit_may_not_count_for_longer_than_evictions_are_kept(way: str) -> None:
+    """Else it would forget some of what it counts, and say nothing."""
+    config = configured(limits=[limit("job", 1, 300), limit("queue", 1, 500) | {"name": "more"}])
+    low = running("lo")
+    assert gone(decide(way, config, cluster_of(low, HIGH, now=159, evictions_kept=500)))
+    with pytest.raises(SnapshotError) as caught:
+        decide(way, config, cluster_of(low, HIGH, now=159, evictions_kept=299))
+    assert [fault.path for fault in caught.value.faults] == ["evictions_kept"] * 2
+    assert "at least 500 seconds, the window of limit 'more'" in str(caught.value)
 
 
 @WAYS

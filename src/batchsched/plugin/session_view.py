@@ -233,6 +233,12 @@ class SessionView:
         return budgets
 
     @property
+    def evictions_kept(self) -> float:
+        """For how many seconds the snapshot keeps the entries of its ledger of evictions."""
+        kept: float = self._ledger.of_evictions["evictions_kept"]
+        return kept
+
+    @property
     def past_evictions(self) -> Sequence[PastEviction]:
         """The ledger of evictions, the oldest first."""
         past: Sequence[PastEviction] = self._ledger.of_evictions["evictions"]

@@ -25,6 +25,7 @@ from fractions import Fraction
 
 from attrs import field, frozen
 
+from batchsched.errors import Fault, SnapshotError
 from batchsched.model.cluster import Preemptible, Queue, TaskStatus
 from batchsched.model.reasons import MINIMUM_RUNTIME, QueueExcess, Unfit, over_unpreemptible
 from batchsched.model.resources import Resource, exact
@@ -115,7 +116,23 @@ class ProtectionPlugin:
         return any(times) or bool(self.limits) or self.costs.counts_lost_work
 
     def open(self, view: SessionView, /) -> object:
-        """Open for one cycle."""
+        """Open for one cycle.
+
+        Raises:
+            SnapshotError: a limit counts evictions for longer than the snapshot keeps them.
+
+        """
+        faults = [
+            Fault(
+                "evictions_kept",
+                f"expected at least {limit.window:g} seconds, the window of limit {limit.name!r} "
+                f"of plugin 'protection', got {view.evictions_kept:g}",
+            )
+            for limit in self.limits
+            if limit.window > view.evictions_kept
+        ]
+        if faults:
+            raise SnapshotError(faults)
         runtimes = [
             least
             for queue in view.queues.values()
