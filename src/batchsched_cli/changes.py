@@ -26,10 +26,11 @@ from batchsched import (
     TopologyRequest,
     UnknownNameError,
     live,
+    sum_resources,
     what_if,
 )
 from batchsched.kubernetes import JobFacts, parse_quantity
-from batchsched.tools import CycleRun, Released, node_like
+from batchsched.tools import CycleRun, Released, amount_text, node_like
 from batchsched_cli.arguments import UsageError, did_you_mean
 from batchsched_cli.reading import Question, lines_of, path_of, replaced
 from batchsched_cli.text import dimension_named, unknown
@@ -38,6 +39,7 @@ Change = live.Event | SchedulerConfig | CycleRun | Released
 
 CHANGES = {
     "end": "JOB|TASK",
+    "move": "TASK to=NODE...",
     "add-node": "NODE[xN]",
     "remove-node": "NODE|LABEL=VALUE",
     "cordon": "NODE|LABEL=VALUE",
@@ -227,6 +229,33 @@ class ReadChanges:
         for each in sorted(left, key=lambda each: each.status.holds):
             gone = live.TaskSucceeded if each.status.holds else live.TaskRemoved
             yield gone(each.uid)
+
+    def _move(self, text: str, fields: Sequence[str]) -> Iterator[Change]:
+        values = {key: value for key, _, value in (field.partition("=") for field in fields)}
+        if list(values) != ["to"]:
+            raise UsageError(f"move {text}: expected to=NODE, got {' '.join(fields)}")
+        job = self.snapshot.job(self._question.job(text))
+        task = _task_named(job, text) or job.tasks[0]
+        if len(job.tasks) > 1 and _task_named(job, text) is None:
+            raise UsageError(f"move {text}: it has {len(job.tasks)} tasks; name one of them")
+        if task.status is not TaskStatus.RUNNING:
+            raise UsageError(f"move {text}: it is {task.status.value}, and only what runs can move")
+        to = values["to"]
+        node = next((each for each in self.snapshot.nodes if each.name == to), None)
+        if node is None:
+            raise unknown("node", to, [each.name for each in self.snapshot.nodes])
+        here = [t for j in self.snapshot.jobs for t in j.tasks if t is not task]
+        held = sum_resources(
+            each.resreq
+            for each in (*here, *self.snapshot.other_tasks)
+            if each.node_name == to and each.status.holds
+        )
+        for name, amount in task.start_request.dimensions():
+            free = node.allocatable.get(name) - held.get(name)
+            if amount > free:
+                needs, has = (amount_text(name, each) for each in (amount, max(free, 0)))
+                raise UsageError(f"move {text}: it needs {needs}, and {to} has {has} free")
+        yield live.TaskFound(task.uid, to)
 
     def _job(self, name: str, fields: Sequence[str]) -> Iterator[Change]:
         uid = self._question.job(name)

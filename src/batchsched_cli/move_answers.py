@@ -7,7 +7,7 @@ from functools import partial
 from typing import TypeVar
 
 from batchsched import BatchschedError, Snapshot
-from batchsched.tools import FreeNodes, MovePlan, plan_moves
+from batchsched.tools import FreeNodes, MovePlan, Room, plan_moves
 from batchsched_cli.arguments import UsageError
 from batchsched_cli.cluster_answers import JobNames
 from batchsched_cli.cluster_pictures import before_and_after
@@ -18,10 +18,11 @@ ReadT = TypeVar("ReadT")
 
 
 def defrag(question: Question) -> Answer:
-    """Answer which tasks to move so that nodes become free, with a picture before and after."""
+    """Answer which tasks to move to free nodes, or for a job, with a picture before and after."""
     snapshot, config = question.dump().snapshot, question.configuration()
     read = _Read(question, snapshot)
-    goal = read.what(read.goal)
+    goal: FreeNodes | Room | None
+    goal = read.what(read.room) if question.arguments.has("--room") else read.what(read.free_nodes)
     limit = read.what(lambda: question.arguments.whole("--limit", 0))
     max_price = read.what(lambda: question.arguments.whole("--max-price", 0))
     exempt = [
@@ -74,11 +75,19 @@ class _Read:
             self.faults += lines_of(error)
         return None
 
-    def goal(self) -> FreeNodes:
+    def room(self) -> Room:
+        """Return for which job there is to be room."""
+        arguments = self._question.arguments
+        for name in ("--free", "--selector"):
+            if arguments.has(name):
+                self.faults.append(f"{name}: does not go with --room: ask for one of them")
+        return Room(job_uid=self._question.job(arguments.text("--room") or ""))
+
+    def free_nodes(self) -> FreeNodes:
         """Return how many nodes are to be free, and which."""
         count = self.what(lambda: self._question.arguments.whole("--free"))
         if count is None and not self._question.arguments.has("--free"):
-            self.faults.append("defrag: expected --free N, such as --free 2")
+            self.faults.append("defrag: expected --free N, such as --free 2, or --room JOB")
         given = self._question.arguments.texts("--selector")
         pairs = (self.what(partial(self._label, each)) for each in given)
         return FreeNodes(count=count or 0, selector=dict(filter(None, pairs)))

@@ -106,14 +106,20 @@ maximum execution time); else for as long as --run-time says.""",
         Command(
             "defrag",
             "",
-            "which running tasks to move, and where to, so that nodes become free?",
+            "which running tasks to move, and where to, to free nodes or make room for a job?",
             "move_answers:defrag",
             statuses=("the goal is reached by these moves, or without any", "it is not"),
             options=(
                 Option("--free", "N", "at least N nodes are to be free of tasks of jobs"),
-                Option("--selector", "LABEL=VALUE", "only nodes with this label", repeats=True),
+                Option("--room", "JOB", "or: there is to be room for what this job needs next"),
+                Option(
+                    "--selector",
+                    "LABEL=VALUE",
+                    "with --free: only nodes with this label",
+                    repeats=True,
+                ),
                 Option("--limit", "N", "the most moves"),
-                Option("--max-price", "N", "the most that freeing one node may cost"),
+                Option("--max-price", "N", "the most that freeing one node, or the room, may cost"),
                 Option("--exempt", "JOB", "a job that stays where it is", repeats=True),
             ),
             more_help="""\
@@ -131,6 +137,7 @@ of pods.""",
             more_help="""\
 Changes, applied in order:
   end JOB|TASK              it has ended
+  move TASK to=NODE         it starts again there, where it has room
   add-node NODE[xN]         N nodes more like that node, empty
   remove-node NODE          what runs there waits again
   cordon NODE               it takes no more tasks; uncordon: it does again

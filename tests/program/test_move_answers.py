@@ -91,6 +91,47 @@ def test_options_say_which_nodes_count_what_it_may_cost_and_who_stays(tmp_path: 
     assert moved("--max-price", 0) == moved("--limit", 0) == []
 
 
+def test_it_makes_room_for_a_job(tmp_path: Path) -> None:
+    wants = TaskInfo(uid="w", name="w-0", resreq=Resource(scalars={GPU: 8000}))
+    snapshot = cluster(2, 3)
+    waits = evolve(snapshot, jobs=[*snapshot.jobs, JobInfo(name="w", queue="q", tasks=[wants])])
+    words = ("-f", kept(tmp_path, waits), "-c", "kubernetes")
+    told = run("defrag", "--room", "w", *words)
+    assert (told.status, told.lines[0]) == (
+        0,
+        "There is room for default/w after 1 move, at a cost of 1",
+    )
+    dear = run("defrag", "--room", "w", "--max-price", 0, *words)
+    assert (dear.status, dear.lines[0]) == (1, "No moves that make room for default/w were found")
+    both = run("defrag", "--room", "ww", "--free", 2, *words)
+    assert both.status == 2
+    assert "--free: does not go with --room" in both.err
+    assert "no job is called ww" in both.err
+
+
+def test_what_if_tells_what_a_move_changes(tmp_path: Path) -> None:
+    wants = TaskInfo(uid="w", name="w-0", resreq=Resource(scalars={GPU: 8000}))
+    snapshot = cluster(2, 3)
+    waits = evolve(snapshot, jobs=[*snapshot.jobs, JobInfo(name="w", queue="q", tasks=[wants])])
+    words = ("-f", kept(tmp_path, waits), "-c", "kubernetes")
+    told = run("what-if", "move", "j1", "to=n2", *words)
+    assert told.status == 1
+    assert told.lines[0] == "1 task of 1 job starts that waits now; nothing is evicted"
+    faults = run(
+        *("what-if", "move", "j1", "to=n9", "move", "w", "to=n1", "move", "j2", "on=n1"),
+        *words,
+    )
+    assert faults.status == 2
+    assert [line.removeprefix("batchsched: ") for line in faults.err.splitlines()] == [
+        "no node is called n9",
+        "move w: it is Pending, and only what runs can move",
+        "move j2: expected to=NODE, got on=n1",
+    ]
+    full = ("-f", kept(tmp_path, cluster(2, 7)), "-c", "kubernetes")
+    no_room = run("what-if", "move", "j1", "to=n2", *full)
+    assert no_room.err == "batchsched: move j1: it needs 2 GPUs, and n2 has 1 GPU free\n"
+
+
 def test_json_is_the_plan_of_the_library(tmp_path: Path) -> None:
     snapshot = cluster(2, 3, 4, 1)
     goal = FreeNodes(count=2, selector={"pool": "a"})

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from itertools import accumulate
+from typing import Any
 
 import pytest
 from attrs import evolve
@@ -28,10 +29,11 @@ from batchsched import (
     TaskOutcome,
     TaskStatus,
     TopologyRequest,
+    schedule,
 )
 from batchsched.live import Cluster, TaskGone
 from batchsched.testing import check_cycle, configs, snapshots
-from batchsched.tools import FreeNodes, MovePlan, PlannedMove, PlannedStep, plan_moves
+from batchsched.tools import FreeNodes, MovePlan, PlannedMove, PlannedStep, Room, plan_moves
 
 CPU = Resource(milli_cpu=1000)
 Planned = tuple[Snapshot, SchedulerConfig, MovePlan]
@@ -229,6 +231,83 @@ def test_a_gang_of_which_one_task_moves_keeps_the_others_and_its_rack() -> None:
     assert places(plan) == ["g1: n1 to n2"]
 
 
+# Room for a job
+
+
+def room_in(snapshot: Snapshot, **more: Any) -> MovePlan:
+    return plan_moves(snapshot, Room(job_uid="default/c"), config=FULLEST_FIRST, **more)
+
+
+C1 = cluster(running("a", 2, "n1"), running("b", 2, "n2"), waiting("c", 8), nodes=2)
+
+
+def test_p4_the_fewest_moves_make_room_for_a_job() -> None:
+    plan = room_in(C1)
+    assert (places(plan), plan.reached, plan.gain, plan.cost) == (["a: n1 to n2"], True, 1, 1)
+    after = plan.apply(C1)
+    assert room_in(after).steps == ()
+    [bind] = schedule(after, config=FULLEST_FIRST).binds
+    assert (bind.task_uid, bind.node_name) == ("c", "n1")
+    assert str(plan).splitlines()[0] == "There is room for default/c after 1 move, at a cost of 1"
+
+
+def test_tasks_of_other_queues_move_too_and_those_of_exempt_jobs_do_not() -> None:
+    jobs = [evolve(job, queue="x") for job in C1.jobs[:2]]
+    snapshot = evolve(C1, jobs=[*jobs, C1.jobs[2]], queues=[Queue(name="q"), Queue(name="x")])
+    assert places(room_in(snapshot)) == ["a: n1 to n2"]
+    other = plan_moves(
+        snapshot, Room(job_uid="default/c"), config=FULLEST_FIRST, exempt=["default/a"]
+    )
+    assert places(other) == ["b: n2 to n1"]
+    nobody = plan_moves(
+        snapshot, Room(job_uid="default/c"), config=FULLEST_FIRST, exempt=["default/a", "default/b"]
+    )
+    assert (nobody.steps, nobody.reached) == ((), False)
+    assert str(nobody) == "No moves that make room for default/c were found"
+
+
+def test_room_is_all_or_nothing() -> None:
+    jobs = [*(running(f"s{n}", 1, "n1") for n in range(5)), waiting("c", 8)]
+    nodes = [NodeInfo(name="n1", allocatable=8 * CPU), NodeInfo(name="n2", allocatable=5 * CPU)]
+    snapshot = Snapshot(nodes=nodes, queues=[Queue(name="q")], jobs=jobs)
+    assert len(room_in(snapshot).moves) == 5
+    assert room_in(snapshot, limit=5).reached
+    assert room_in(snapshot, limit=4).steps == ()
+    assert room_in(snapshot, max_price=4).steps == ()
+    assert room_in(snapshot, max_price=5).cost == 5
+
+
+def test_what_has_room_or_needs_none_moves_nobody() -> None:
+    small = evolve(C1, jobs=[*C1.jobs[:2], waiting("c", 6)])
+    for job in ("default/c", "default/a"):
+        plan = plan_moves(small, Room(job_uid=job), config=FULLEST_FIRST)
+        assert (plan.steps, plan.reached) == ((), True)
+    assert str(room_in(small)) == ("There is room for default/c already")
+
+
+def test_moves_make_room_for_a_gang_in_one_rack() -> None:
+    """Scenario C11: of two racks, one is emptied for the gang."""
+    nodes = [
+        NodeInfo(name=f"n{number}", allocatable=8 * CPU, labels={"rack": f"r{(number + 1) // 2}"})
+        for number in (1, 2, 3, 4)
+    ]
+    gang = JobInfo(
+        name="g",
+        queue="q",
+        min_available=2,
+        topology=TopologyRequest(required="rack"),
+        tasks=[TaskInfo(uid=f"g{at}", name=f"g{at}", resreq=8 * CPU) for at in (1, 2)],
+    )
+    jobs = [running("a", 2, "n1"), running("b", 2, "n2"), running("d", 8, "n3"), gang]
+    snapshot = Snapshot(nodes=nodes, queues=[Queue(name="q")], jobs=jobs)
+    config = racks_config("allocate")
+    plan = plan_moves(snapshot, Room(job_uid="default/g"), config=config)
+    assert (len(plan.moves), plan.reached) == (2, True)
+    binds = schedule(plan.apply(snapshot), config=config).binds
+    assert sorted(bind.node_name for bind in binds) in (["n1", "n2"], ["n3", "n4"])
+    assert not plan_moves(snapshot, Room(job_uid="default/g"), config=config, limit=1).reached
+
+
 # What a plan is
 
 
@@ -312,7 +391,9 @@ def planned(draw: st.DrawFn) -> Planned:
     config = draw(configs(actions=["allocate"], protection=True))
     filled = Cluster(drawn)
     filled.carry_out(Scheduler(config).schedule(drawn), at_once=True)
-    snapshot = filled.snapshot()
+    snapshot, factor = filled.snapshot(), draw(st.sampled_from((2, 1, 3)))
+    larger = [evolve(node, allocatable=factor * node.allocatable) for node in snapshot.nodes]
+    snapshot = evolve(snapshot, nodes=larger)
     goal = FreeNodes(count=len(snapshot.nodes))
     return snapshot, config, plan_moves(snapshot, goal, config=config)
 
@@ -323,7 +404,7 @@ def before_each_step(snapshot: Snapshot, plan: MovePlan) -> Iterator[tuple[Snaps
         snapshot = alone(step, plan.goal).apply(snapshot)
 
 
-def alone(step: PlannedStep, goal: FreeNodes) -> MovePlan:
+def alone(step: PlannedStep, goal: FreeNodes | Room) -> MovePlan:
     return MovePlan(goal=goal, steps=[step], reached=False)
 
 
@@ -331,11 +412,10 @@ def occupied(snapshot: Snapshot) -> set[str | None]:
     return {task.node_name for job in snapshot.jobs for task in job.tasks}
 
 
-@some
-@given(planned())
-def test_each_move_is_valid_after_those_before_it(drawn: Planned) -> None:
-    """P1: as a cycle that starts the task there would be, without the task on its former node."""
-    snapshot, config, plan = drawn
+def valid_moves(
+    snapshot: Snapshot, config: SchedulerConfig, plan: MovePlan
+) -> Iterator[PlannedMove]:
+    """Yield moves, each after it was checked as a cycle that starts the task there."""
     only = evolve(config, actions=())
     for move in plan.moves:
         task = snapshot.task(move.task_uid)
@@ -367,8 +447,55 @@ def test_each_move_is_valid_after_those_before_it(drawn: Planned) -> None:
             only,
             invariants=["capacity", "starts", "placements", "domains", "devices", "reservations"],
         )
+        yield move
         step = PlannedStep(moves=[move], gain=0, cost=0)
         snapshot = alone(step, plan.goal).apply(snapshot)
+
+
+@some
+@given(planned())
+def test_each_move_is_valid_after_those_before_it(drawn: Planned) -> None:
+    """P1: as a cycle that starts the task there would be, without the task on its former node."""
+    snapshot, config, plan = drawn
+    assert [*valid_moves(snapshot, config, plan)] == [*plan.moves]
+
+
+@st.composite
+def rooms(draw: st.DrawFn) -> tuple[Snapshot, SchedulerConfig, str]:
+    """Draw clusters with a job that waits although there may be room if others move."""
+    snapshot, config, _ = draw(planned())
+    used = {task.node_name for job in snapshot.jobs for task in job.tasks}
+    sizes = [node.allocatable.milli_cpu for node in snapshot.nodes if node.name in used]
+    count = draw(st.integers(1, 2))
+    # More than any free node has, and all of one that is in use.
+    smaller = [
+        evolve(node, allocatable=Resource(milli_cpu=1, memory=1)) if node.name not in used else node
+        for node in snapshot.nodes
+    ]
+    snapshot = evolve(snapshot, nodes=smaller)
+    request = Resource(milli_cpu=draw(st.sampled_from(sizes or [1000])))
+    tasks = [TaskInfo(uid=f"w{n}", name=f"w{n}", resreq=request) for n in range(count)]
+    queue = snapshot.jobs[0].queue
+    job = JobInfo(name="wants", queue=queue, min_available=count, priority=9, tasks=tasks)
+    return evolve(snapshot, jobs=[*snapshot.jobs, job]), config, job.uid
+
+
+@some
+@given(rooms())
+def test_moves_for_a_job_are_valid_one_by_one_and_make_room_for_it(
+    drawn: tuple[Snapshot, SchedulerConfig, str],
+) -> None:
+    """P1 to P3: a plan for the result is empty, and the goal is reached there."""
+    snapshot, config, uid = drawn
+    plan = plan_moves(snapshot, Room(job_uid=uid), config=config)
+    for _ in valid_moves(snapshot, config, plan):
+        pass
+    again = plan_moves(plan.apply(snapshot), plan.goal, config=config)
+    assert (again.steps, again.reached) == ((), plan.reached)
+    assert all(step.gain == 1 for step in plan.steps)
+    if plan.steps:
+        fewer = plan_moves(snapshot, plan.goal, config=config, limit=len(plan.moves) - 1)
+        assert fewer.steps == ()
 
 
 @some

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 
 from attrs import frozen
@@ -70,45 +71,8 @@ class ConsolidateAction:
             return
         if not fits(need.request, idle_in_all(session)):
             return
-        scope, tries = self._scope_of(session, need), Tries(self.tries)
-        attempts = Attempts(
-            session=session,
-            is_enough=session.plugins.job_pipelined,
-            asks_ahead=True,
-            substitutes=False,
-            stages=(Stage.LATER, Stage.EVICTING),
-            evicts=scope,
-        )
-
-        def place_one(statement: Statement, task: TaskState, stage: Stage | None) -> bool:
-            if place(session, statement, task, NOW_OR_LATER, looks_ahead=True):
-                return True
-            if stage is Stage.LATER:
-                return False
-            movers = Movers(session, task, scope)
-            most = self.most_moves - len(statement.moves())
-            search = MoveSearch(
-                session=session,
-                statement=statement,
-                task=task,
-                movers=movers,
-                most=most,
-                tries=tries,
-            )
-            if search.make_room():
-                return True
-            self._record(movers, tries)
-            return False
-
-        def keeps(statement: Statement, goal: Goal) -> bool:
-            return (
-                bool(statement.moves())
-                and goal.is_complete
-                and session.plugins.job_pipelined(job)
-                and promises_stand(session, statement)
-            )
-
-        attempts.serve(turn, place_one, keeps)
+        scope = self._scope_of(session, need)
+        claim_by_moves(session, turn, scope, most_moves=self.most_moves, tries=self.tries)
 
     def _scope_of(self, session: Session, need: Need) -> EvictionScope:
         """Return whose tasks may move: those of other queues only if its own is entitled."""
@@ -124,19 +88,87 @@ class ConsolidateAction:
                 return self.scope
         return EvictionScope.OTHER_JOBS
 
-    def _record(self, movers: Movers, tries: Tries) -> None:
-        session = movers.session
+
+def claim_by_moves(
+    session: Session,
+    turn: Turn,
+    scope: EvictionScope,
+    *,
+    most_moves: int,
+    tries: int,
+    movers_for: Callable[[Session, TaskState, EvictionScope], Movers] = Movers,
+    most_for_one: int | None = None,
+    needs_moves: bool = True,
+) -> bool:
+    """Place all that a job needs next where others move away, or nothing.
+
+    Args:
+        session: the session, without an open statement.
+        turn: the turn of the job.
+        scope: whose tasks may move.
+        most_moves: the most tasks that move.
+        tries: how many tries the search has.
+        movers_for: returns who may move for a task of the job.
+        most_for_one: the most tasks that move for one of its tasks; None: as many as for all.
+        needs_moves: whether nothing is placed if nobody has to move for it.
+
+    Returns:
+        Whether all was placed, and the moves decided.
+
+    """
+    job, tries_left = turn.job, Tries(tries)
+    attempts = Attempts(
+        session=session,
+        is_enough=session.plugins.job_pipelined,
+        asks_ahead=True,
+        substitutes=False,
+        stages=(Stage.LATER, Stage.EVICTING),
+        evicts=scope,
+    )
+    is_done = False
+
+    def place_one(statement: Statement, task: TaskState, stage: Stage | None) -> bool:
+        if place(session, statement, task, NOW_OR_LATER, looks_ahead=True):
+            return True
+        if stage is Stage.LATER:
+            return False
+        movers = movers_for(session, task, scope)
+        left = most_moves - len(statement.moves())
+        search = MoveSearch(
+            session=session,
+            statement=statement,
+            task=task,
+            movers=movers,
+            most=left if most_for_one is None else min(left, most_for_one),
+            tries=tries_left,
+        )
+        if search.make_room():
+            return True
         session.record_eviction_search(
             EvictionSearch(
-                task=movers.claimant,
+                task=task,
                 action=session.action_name,
-                scope=movers.scope,
+                scope=scope,
                 may_use_idle=True,
                 why_not=partial(_why_not, movers),
-                most_moves=self.most_moves,
-                tries=self.tries if tries.are_over else None,
+                most_moves=most_moves,
+                tries=tries if tries_left.are_over else None,
             )
         )
+        return False
+
+    def keeps(statement: Statement, goal: Goal) -> bool:
+        nonlocal is_done
+        is_done = (
+            (bool(statement.moves()) or not needs_moves)
+            and goal.is_complete
+            and session.plugins.job_pipelined(job)
+            and promises_stand(session, statement)
+        )
+        return is_done
+
+    attempts.serve(turn, place_one, keeps)
+    return is_done
 
 
 def _why_not(movers: Movers) -> WhyNot:

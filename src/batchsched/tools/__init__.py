@@ -57,6 +57,7 @@ from batchsched.tools.moves import (
     MovePlan,
     PlannedMove,
     PlannedStep,
+    Room,
     plan_moves,
 )
 from batchsched.tools.ping_pong import PingPong, without_times
@@ -116,6 +117,7 @@ __all__ = [
     "Released",
     "Remedy",
     "Replay",
+    "Room",
     "Rule",
     "RunComparison",
     "SameJob",

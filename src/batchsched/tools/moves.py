@@ -1,4 +1,4 @@
-"""The function `plan_moves`: which running tasks to move so that nodes become free.
+"""The function `plan_moves`: which running tasks to move so that nodes, or room, become free.
 
 A plan is a value: steps with their gain and their cost, which the caller carries out or does not.
 A scheduler's cycle moves a task only for one that waits. Tidying up whenever nothing waits would
@@ -8,9 +8,9 @@ cycle does it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Hashable, Mapping, Sequence
+from collections.abc import Callable, Collection, Container, Hashable, Mapping, Sequence
 from operator import itemgetter
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from attrs import field, frozen
 
@@ -35,11 +35,15 @@ from batchsched.tools.relocation import (
     RoomOnOthers,
     in_order_of_size,
     is_movable,
+    one_after_the_other,
     relocate,
 )
 from batchsched.tools.report import Report, Section
+from batchsched.tools.room_for_job import has_room, moves_for
 from batchsched.transition.content import Content
 from batchsched.transition.event_rules import starting, with_run_added
+
+AnswerT = TypeVar("AnswerT")
 
 # Plans
 
@@ -59,7 +63,15 @@ class FreeNodes:
         return ",".join(f"{key}={value}" for key, value in sorted(self.selector.items()))
 
 
-Goal = FreeNodes
+@frozen(kw_only=True)
+class Room:
+    """The goal that there is room for what a job needs next, without evictions."""
+
+    job_uid: str
+    """The UID of the job."""
+
+
+Goal = FreeNodes | Room
 """What moves are to bring about."""
 
 
@@ -86,7 +98,7 @@ class PlannedStep:
 
     moves: tuple[PlannedMove, ...] = field(converter=AsTuple[PlannedMove])
     gain: int
-    """How much nearer the goal is afterwards: the nodes that it frees."""
+    """How much nearer the goal is afterwards: the nodes that it frees, or 1 for the room."""
     cost: int
     """The sum of the costs of its moves."""
 
@@ -154,13 +166,18 @@ class MovePlan(Report):
         )
 
     def _answer(self) -> str:
-        count, labels = self.goal.count, self.goal.labels
-        which = f" with {labels}" if labels else ""
-        nodes = f"{counted(count, 'node')}{which} {'is' if count == 1 else 'are'}"
         how = counted(len(self.moves), "move")
         if len(self.steps) > 1:
             how += f" in {len(self.steps)} steps"
         how += f", at a cost of {self.cost}"
+        goal = self.goal
+        if isinstance(goal, Room):
+            if not self.reached:
+                return f"No moves that make room for {goal.job_uid} were found"
+            when = f"after {how}" if self.steps else "already"
+            return f"There is room for {goal.job_uid} {when}"
+        which = f" with {goal.labels}" if goal.labels else ""
+        nodes = f"{counted(goal.count, 'node')}{which} {'is' if goal.count == 1 else 'are'}"
         if not self.steps:
             return f"{nodes} free already" if self.reached else f"No node{which} can be freed"
         if self.reached:
@@ -240,19 +257,21 @@ def plan_moves(
     ports and slots are chosen anew, and a task that needs its domain moves within it. Whoever is
     protected stays: what is not preemptible, has not run for its minimum runtime, or is counted by
     a budget or a limit that allows no more, as if a job of the highest priority, in a queue of its
-    own, asked for the room. No place is taken that is promised, nor one that is still held.
+    own, asked for the room; for `Room`, that job asks. No place is taken that is promised, nor one
+    that is still held.
 
-    A step empties the node of which all tasks may move that is the cheapest, then has the fewest
-    tasks, then comes first; its tasks, the largest first, each go to the node with the highest
-    score that is not free. So a step depends on the state before it alone, and a plan for the
-    result of a plan is empty. Taking the cheapest step each time is a heuristic: a smaller sum may
-    exist.
+    For `FreeNodes`, a step empties the node of which all tasks may move that is the cheapest, then
+    has the fewest tasks, then comes first; its tasks, the largest first, each go to the node with
+    the highest score that is not free. So a step depends on the state before it alone, and a plan
+    for the result of a plan is empty. Taking the cheapest step each time is a heuristic: a smaller
+    sum may exist. O(nodes x tasks of a node x nodes) for a step at worst.
 
-    O(nodes x tasks of a node x nodes) for a step at worst.
+    For `Room` there is one step, or none: the moves that the action consolidate would find for the
+    job if it might move tasks of all queues, with up to 10,000 tries.
 
     Args:
         snapshot: the cluster now.
-        goal: what is to be brought about, such as `FreeNodes`.
+        goal: what is to be brought about: `FreeNodes` or `Room`.
         config: whose predicates, scores and protections hold; None: the default.
         registry: the plugins that the configuration may name.
         cost: returns what it costs to move a task, 0 or more; None: `TaskInfo.eviction_cost`,
@@ -288,8 +307,17 @@ def plan_moves(
     costs = _costs(snapshot, cost, faults)
     if faults:
         raise ArgumentError(faults)
-    planning = _Planning(snapshot, Scheduler(config, registry), costs, max_price, set(exempt))
-    return planning.plan(goal, limit)
+    planning = _Planning(
+        snapshot,
+        Scheduler(config, registry),
+        costs,
+        max_price,
+        set(exempt),
+        asks=isinstance(goal, FreeNodes),
+    )
+    if isinstance(goal, Room):
+        return planning.room_for(goal, limit)
+    return planning.free_nodes(goal, limit)
 
 
 def _checked_snapshot(snapshot: Snapshot) -> Snapshot:
@@ -305,19 +333,24 @@ def _problems(
     max_price: int | None,
     exempt: Sequence[str],
 ) -> Problems:
+    known = {job.uid for job in snapshot.jobs}
     wrong = [*under("goal", field_problems(goal))]
     yield from wrong
-    if not wrong and goal.count < 0:
+    if not wrong and isinstance(goal, Room):
+        yield from _unknown_job("goal.job_uid", goal.job_uid, known)
+    elif not wrong and isinstance(goal, FreeNodes) and goal.count < 0:
         yield "goal.count", f"expected 0 or more, got {goal.count}"
     for name, number in (("limit", limit), ("max_price", max_price)):
         if number is not None and number < 0:
             yield name, f"expected 0 or more, or None, got {number}"
-    known = {job.uid for job in snapshot.jobs}
     for position, uid in enumerate(exempt):
-        if uid not in known:
-            hint = similar_name(uid, known)
-            also = f"; did you mean {hint}?" if hint else ""
-            yield f"exempt[{position}]", f"there is no job {uid!r}{also}"
+        yield from _unknown_job(f"exempt[{position}]", uid, known)
+
+
+def _unknown_job(path: str, uid: str, known: Collection[str]) -> Problems:
+    if uid not in known:
+        hint = similar_name(uid, known)
+        yield path, f"there is no job {uid!r}{f'; did you mean {hint}?' if hint else ''}"
 
 
 def _costs(
@@ -365,37 +398,80 @@ class _Planning:
         costs: Mapping[str, int],
         max_price: int | None,
         exempt: Container[str],
+        *,
+        asks: bool,
     ) -> None:
+        """Begin.
+
+        `asks`: whether somebody is to be there who asks for moves, and is no job of the snapshot.
+        """
         self._costs = costs
         self._max_price = max_price
         self._exempt = exempt
         self._content = Content(snapshot)
-        self._claimant = _add_claimant(self._content)
+        self._claimant = _add_claimant(self._content) if asks else ""
         self._kept = scheduler.keep(self._content)
         self._on_nodes: dict[str, _OnNode] = {}
         """By name, what is on the nodes that count."""
 
-    def plan(self, goal: Goal, limit: int | None) -> MovePlan:
-        """Return the steps that are made until the goal is reached."""
-        content = self._content
-        counting = [name for name, node in content.nodes.items() if _counts(node, goal)]
+    def room_for(self, goal: Room, limit: int | None) -> MovePlan:
+        """Return a plan whose only step makes room for a job, or one without steps."""
+        reached = self._asked(lambda session: has_room(session, goal.job_uid))
+        step = None if reached else self._room(goal.job_uid, limit)
+        if step is None:
+            return MovePlan(goal=goal, reached=reached)
+        self._carry_out(step)
+        # A gang that finds its places one by one may not find those that were meant for it.
+        if not self._asked(lambda session: has_room(session, goal.job_uid)):
+            return MovePlan(goal=goal, reached=False)
+        return MovePlan(goal=goal, steps=[step], reached=True)
+
+    def _room(self, uid: str, limit: int | None) -> PlannedStep | None:
+        """Return the moves by which a job has room, one after the other; None: none were found."""
+        most = len(self._costs) if limit is None else limit
+        moves = self._asked(
+            lambda session: moves_for(session, uid, most_moves=most, exempt=self._exempt)
+        )
+        if not moves:
+            return None
+        relocated = self._asked(
+            lambda session: one_after_the_other(
+                session, [(session.task(task), session.node(node)) for task, node in moves]
+            )
+        )
+        cost = sum(self._costs[task] for task, _ in moves)
+        if relocated is None or (self._max_price is not None and cost > self._max_price):
+            return None
+        return PlannedStep(moves=[_planned(each) for each in relocated], gain=1, cost=cost)
+
+    def free_nodes(self, goal: FreeNodes, limit: int | None) -> MovePlan:
+        """Return the steps that are made until enough nodes are free."""
+        counting = [name for name, node in self._content.nodes.items() if _counts(node, goal)]
         self._on_nodes = {name: self._look_at(name) for name in counting}
         steps: list[PlannedStep] = []
         left = limit
         while not (reached := len(self._free()) >= goal.count):
-            step = self._step(self._kept.session())
-            self._kept.end()
+            step = self._asked(self._step)
             if step is None or (left is not None and len(step.moves) > left):
                 break
             left = None if left is None else left - len(step.moves)
             steps.append(step)
-            for move in step.moves:
-                _carry_out(content, move)
-            content.commit()
-            for name in dict.fromkeys(n for m in step.moves for n in (m.from_node, m.to_node)):
-                if name in self._on_nodes:
-                    self._on_nodes[name] = self._look_at(name)
+            self._carry_out(step)
         return MovePlan(goal=goal, steps=steps, reached=reached)
+
+    def _asked(self, ask: Callable[[Session], AnswerT]) -> AnswerT:
+        """Ask in a session of its own, on the cluster as it is now."""
+        answer = ask(self._kept.session())
+        self._kept.end()
+        return answer
+
+    def _carry_out(self, step: PlannedStep) -> None:
+        for move in step.moves:
+            _carry_out(self._content, move)
+        self._content.commit()
+        for name in dict.fromkeys(n for m in step.moves for n in (m.from_node, m.to_node)):
+            if name in self._on_nodes:
+                self._on_nodes[name] = self._look_at(name)
 
     def _step(self, session: Session) -> PlannedStep | None:
         """Return how the cheapest node that can be emptied is emptied; None: none can."""

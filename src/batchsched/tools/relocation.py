@@ -6,7 +6,7 @@ after it begins: so a caller carries moves out. All of it is tried in an open se
 
 from __future__ import annotations
 
-from collections.abc import Collection, Hashable, Mapping, Sequence
+from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
 from itertools import islice
 from typing import NamedTuple
 
@@ -15,9 +15,10 @@ from batchsched.model.immutable import EMPTY
 from batchsched.model.reasons import Unfit
 from batchsched.placement import Fit
 from batchsched.plugin.candidates import NodeSet
-from batchsched.session.candidates import offers_sets, sets_in_turn, try_in
-from batchsched.session.plugins import GANG
+from batchsched.session.candidates import offers_sets, refusal_beside_its_job, sets_in_turn, try_in
+from batchsched.session.movable import Movers
 from batchsched.session.session import Session
+from batchsched.session.victims import EvictionScope
 from batchsched.state.needs import Stage, need_of_task
 from batchsched.state.records import NodeState, TaskState
 from batchsched.state.vectors import Vector, dominant_share, fits
@@ -101,8 +102,7 @@ def is_movable(session: Session, task: TaskState, claimant: TaskState) -> bool:
     """
     if task.status is not TaskStatus.RUNNING or task.job is None or not task.job.in_session:
         return False
-    judges = session.plugins.judges["preemptable"]
-    return not judges.protects_any([task], claimant, but=(GANG,))
+    return not Movers(session, claimant, EvictionScope.ANY_OTHER_JOB).is_protected(task)
 
 
 def in_order_of_size(session: Session, tasks: Collection[TaskState]) -> Sequence[TaskState]:
@@ -150,6 +150,40 @@ def relocate(
         if is_done:
             return True
         relocation.rollback(off)
+    relocation.rollback(begin)
+    return False
+
+
+def one_after_the_other(
+    session: Session, moves: Iterable[tuple[TaskState, NodeState]]
+) -> list[Relocated] | None:
+    """Return moves in an order in which each is valid after those before it; None: there is none.
+
+    The first that is possible comes first, each time. Nothing stays in the session.
+    """
+    waiting, relocation = list(moves), Relocation(session)
+    while waiting:
+        for move in waiting:
+            if _starts_there(session, relocation, *move):
+                waiting.remove(move)
+                break
+        else:
+            break
+    relocated = relocation.relocated()
+    relocation.rollback(0)
+    return None if waiting else relocated
+
+
+def _starts_there(
+    session: Session, relocation: Relocation, task: TaskState, node: NodeState
+) -> bool:
+    """Move a task to a node if it can start there now, without itself where it runs."""
+    begin = len(relocation)
+    relocation.take_off(task)
+    if session.fits(task, node, Fit.NOW) and session.placement.refusal(task, node) is None:
+        relocation.start(task, node)
+        if refusal_beside_its_job(session, task) is None:
+            return True
     relocation.rollback(begin)
     return False
 
