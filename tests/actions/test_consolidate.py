@@ -324,3 +324,23 @@ class TestReasons:
     def test_it_says_that_it_gave_up(self) -> None:
         given = c1()
         assert "ended after 0 tries" in decided(given, tries=0).pending["c-1"].text
+
+
+def test_a_job_for_which_others_moved_keeps_its_promise_in_that_cycle() -> None:
+    """Preempt after it would take the place, and the move would be in vain."""
+    given = cluster(
+        nodes(8, 8),
+        running("a", "n1", 2),
+        running("b", "n2", 2),
+        waiting("c", 8, priority=1),
+        waiting("d", 8, priority=9, preemptible=Preemptible.NEVER),
+    )
+    plugins = [PluginOption(name=name, arguments=some) for name, some in PLUGINS.items()]
+    config = SchedulerConfig(
+        actions=[ActionOption(name=name) for name in ("allocate", "consolidate", "preempt")],
+        tiers=[Tier(plugins=plugins)],
+    )
+    for plain in (False, True):
+        result = Scheduler(config, plain=plain).schedule(given)
+        assert moves(result) == {"a-1": ("n1", "n2")}
+        assert promised(result)["c-1"] == "n1"

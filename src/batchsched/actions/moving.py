@@ -25,8 +25,9 @@ none could start before the other has left, and where each must see the other go
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import combinations
+from math import comb
 from operator import add
 
 from attrs import define, field, frozen
@@ -58,6 +59,10 @@ class Tries:
         self.left -= 1
         return True
 
+    def take_many(self, count: int) -> None:
+        """Use several, or all that are left."""
+        self.left = self.left - count if count <= self.left else -1
+
     @property
     def are_over(self) -> bool:
         """Whether more were asked for than there were."""
@@ -77,13 +82,12 @@ class _Crowd:
 
         O(number x dimensions).
         """
-        for count, most in enumerate(self.largest, start=1):
-            if fits(missing, most):
-                return count
-        return None
+        if not self.largest or not fits(missing, self.largest[-1]):
+            return None
+        return next(n for n, most in enumerate(self.largest, start=1) if fits(missing, most))
 
 
-@frozen(eq=False)
+@define(eq=False)
 class _Opening:
     """A node that would take a task if enough tasks left it."""
 
@@ -91,7 +95,7 @@ class _Opening:
     missing: Vector
     """What the task lacks there."""
     fewest: int
-    """How many tasks must leave at least."""
+    """How many tasks must leave at least; more than may move, if none of them serve."""
 
 
 def crowd_of(tasks: Sequence[TaskState], most: int) -> _Crowd:
@@ -119,8 +123,8 @@ class MoveSearch:
     """The most tasks that may move for it."""
     tries: Tries
     _is_plain: bool = field(init=False)
-    _may_move: dict[TaskState, bool] = field(init=False, factory=dict[TaskState, bool])
-    """Who may move, as it was before anybody did."""
+    _may_move: dict[TaskState, bool] = field(init=False)
+    """Who may move, as long as nobody does."""
     _movable: dict[int, _Crowd] = field(init=False, factory=dict[int, _Crowd])
     """The same by slot of the node."""
     _begin: int = field(init=False)
@@ -129,6 +133,7 @@ class MoveSearch:
     def __attrs_post_init__(self) -> None:
         self._is_plain = Shortcut.ROOM in self.session.plain
         self._begin = len(self.statement)
+        self._may_move = self.movers.known()
 
     def make_room(self) -> bool:
         """Promise the claimant a node, and others the places to which they move for it.
@@ -144,11 +149,12 @@ class MoveSearch:
         for moves in range(1, self.most + 1):
             for here in range(moves, 0, -1):
                 for opening in openings:
-                    if opening.fewest > here:
+                    if opening.fewest > here or not self._may_serve(opening, here):
                         continue
-                    for leaving in self._sets_on(opening, here):
-                        if self._frees(opening, leaving, moves - here):
-                            return True
+                    if moves > here or not self._passes_over(opening, here):
+                        for leaving in self._sets_on(opening, here):
+                            if self._frees(opening, leaving, moves - here):
+                                return True
                     if self.tries.are_over:
                         return False
         return False
@@ -163,13 +169,20 @@ class MoveSearch:
         `slots`: of the nodes that count; None: all. O(nodes x dimensions).
         """
         own = None if task.leaving is None else task.leaving.node
+        request, crowd_on = task.init_resreq, self._crowds()
         found: list[tuple[float, _Opening]] = []
+        # The loop that all claims go through: see `consolidate` in the benchmarks.
         for node in self._accepting(task, slots):
-            if node is own or not fits(task.init_resreq, node.allocatable):
-                continue
-            missing = tuple(map(max, *node.lacking(task.init_resreq, Fit.LATER)))
-            fewest = self._crowd_on(node).fewest_for(missing)
-            if fewest is not None and fewest <= most:
+            missing, for_good = node.lacking(request, Fit.LATER)
+            if for_good is not missing:  # what backfill tasks hold is not free
+                missing = tuple(map(max, missing, for_good))
+            fewest = crowd_on(node).fewest_for(missing)
+            if (
+                fewest is not None
+                and fewest <= most
+                and node is not own
+                and fits(request, node.allocatable)
+            ):
                 pairs = zip(missing, node.allocatable, strict=True)
                 lacks = max((short / whole for short, whole in pairs if short > 0), default=0.0)
                 found.append((lacks, _Opening(node, missing, fewest)))
@@ -185,23 +198,34 @@ class MoveSearch:
             if ahead is None
             else [node for node in ahead if slots is None or node.slot in slots]
         )
-        return [node for node in nodes if guard is None or guard.allows(task, node)]
+        return [*nodes] if guard is None else [n for n in nodes if guard.allows(task, n)]
 
-    def _crowd_on(self, node: NodeState) -> _Crowd:
-        """Return who may be asked to move from a node, whether plugins let them or not."""
+    def _crowds(self) -> Callable[[NodeState], _Crowd]:
+        """Return what tells who may be asked to move from a node, whether plugins let them or not.
+
+        As long as nothing changes.
+        """
         session, most = self.session, self.most
+
+        def crowd_on(node: NodeState) -> _Crowd:
+            return crowd_of(self.movers.candidates_on(node), most)
+
         if self._is_plain or session.plugins.eviction_price is not None:
             # What a task costs, and so the order of victims, may change with others of its job.
-            return crowd_of(self.movers.candidates_on(node), most)
+            return crowd_on
         job = self.task.job
         assert job is not None
         own = job.uid if job.runs else ""
         question = ("crowds", self.movers.scope, job.info.queue, own, most)
         known = session.remembered.recall(question, dict[int, _Crowd], forget, DependsOn.NODES)
-        crowd = known.get(node.slot)
-        if crowd is None:
-            crowd = known[node.slot] = crowd_of(self.movers.candidates_on(node), most)
-        return crowd
+
+        def known_crowd_on(node: NodeState) -> _Crowd:
+            crowd = known.get(node.slot)
+            if crowd is None:
+                crowd = known[node.slot] = crowd_on(node)
+            return crowd
+
+        return known_crowd_on
 
     def _movable_on(self, node: NodeState) -> _Crowd:
         """Return who may move from a node, in victim order."""
@@ -219,11 +243,34 @@ class MoveSearch:
         """Whether anything of a solution stands in the statement."""
         return len(self.statement) > self._begin
 
+    def _may_serve(self, opening: _Opening, count: int) -> bool:
+        """Return whether enough tasks may move from a node, of all that would be enough there."""
+        if opening.node.slot not in self._movable:
+            fewest = self._movable_on(opening.node).fewest_for(opening.missing)
+            opening.fewest = self.most + 1 if fewest is None else fewest
+        return opening.fewest <= count
+
     def _lets_move(self, task: TaskState) -> bool:
+        if self._has_begun:  # what was taken off its node may make a difference
+            return self.movers.may_move(task)
         known = self._may_move.get(task)
         if known is None:
             known = self._may_move[task] = self.movers.may_move(task)
         return known
+
+    def _passes_over(self, opening: _Opening, count: int) -> bool:
+        """Return whether too few tasks of a node have room elsewhere, and count the tries if so.
+
+        Each set would then have one that has none, which is found out at once.
+        """
+        if self._is_plain:
+            return False
+        movable = self._movable_on(opening.node).tasks
+        with_room = sum(self._has_room_elsewhere(task, opening.node) for task in movable)
+        if with_room >= count:
+            return False
+        self.tries.take_many(comb(len(movable), count))
+        return True
 
     def _sets_on(self, opening: _Opening, count: int) -> Iterator[Sequence[TaskState]]:
         """Yield sets of tasks that free enough on a node, in victim order; alike ones once."""
@@ -386,19 +433,42 @@ class MoveSearch:
         for task in self.statement.placed():
             if task.node in free and not task.moves:
                 free[task.node] = plus(free[task.node], task.resreq)
-        lefts = dict(moves)
-        waiting, ordered = self.session.in_victim_order(lefts), list[TaskState]()
-        while waiting:
-            for task in waiting:
-                assert task.node is not None
-                if fits(task.init_resreq, free[task.node]):
-                    break
-            else:
-                return False
-            waiting.remove(task)
-            ordered.append(task)
-            assert task.node is not None
-            free[task.node] = minus(free[task.node], task.resreq)
-            free[lefts[task]] = plus(free[lefts[task]], task.resreq)
+        ordered = self._ordered(self.session.in_victim_order(dict(moves)), dict(moves), free, set())
+        if ordered is None:
+            return False
         self.statement.set_order_of_moves(ordered)
         return True
+
+    def _ordered(
+        self,
+        waiting: Sequence[TaskState],
+        lefts: Mapping[TaskState, NodeState],
+        free: Mapping[NodeState, Vector],
+        dead: set[frozenset[TaskState]],
+    ) -> list[TaskState] | None:
+        """Return the first order in which tasks can move, in victim order; None: there is none.
+
+        Each dead end is a try.
+        """
+        if not waiting:
+            return []
+        for task in waiting:
+            node = task.node
+            assert node is not None
+            others = [other for other in waiting if other is not task]
+            if frozenset(others) in dead or not fits(task.init_resreq, free[node]):
+                continue
+            left = lefts[task]
+            then = {
+                **free,
+                node: minus(free[node], task.resreq),
+                left: plus(free[left], task.resreq),
+            }
+            ordered = self._ordered(others, lefts, then, dead)
+            if ordered is not None:
+                return [task, *ordered]
+            if self.tries.are_over:
+                return None
+        dead.add(frozenset(waiting))
+        self.tries.take()
+        return None

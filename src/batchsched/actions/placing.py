@@ -231,7 +231,7 @@ def has_choice_if_empty(session: Session, task: TaskState, node: NodeState) -> b
     """Return whether plugins have a choice for a task on a node, once all tasks of jobs left."""
     if not session.may_choose(task):
         return True
-    gone = [other for other in node.tasks.values() if other.job is not None]
+    gone = [other for other in node.tasks.values() if other.of_job is not None]
     return session.no_choice(task, node, Fit.LATER, gone=gone) is None
 
 

@@ -61,8 +61,10 @@ def binding_objects(result: CycleResult, snapshot: Snapshot, /) -> list[dict[str
 
 @checks_arguments()
 def eviction_objects(result: CycleResult, snapshot: Snapshot, /) -> list[dict[str, object]]:
-    """Return a policy/v1 Eviction for every eviction of `result`, in the same order. O(snapshot).
+    """Return a policy/v1 Eviction for every eviction and move of `result`, in order. O(snapshot).
 
+    A pod cannot move: what replaces it is another pod, which whoever makes it may nominate to the
+    node in `CycleResult.moves`.
     Kubernetes rejects an eviction whose precondition has a UID that differs from the pod's.
 
     Raises:
@@ -71,8 +73,8 @@ def eviction_objects(result: CycleResult, snapshot: Snapshot, /) -> list[dict[st
     """
     tasks = _tasks_by_uid(snapshot)
     evictions: list[dict[str, object]] = []
-    for eviction in result.evictions:
-        task = _task(tasks, eviction.task_uid)
+    for stopped in result.stopped():
+        task = _task(tasks, stopped.task_uid)
         body: dict[str, object] = {
             "apiVersion": "policy/v1",
             "kind": "Eviction",
@@ -157,7 +159,9 @@ def nomination_patches(result: CycleResult, snapshot: Snapshot, /) -> list[dict[
     before = {
         uid: task.node_name for uid, task in tasks.items() if task.status is TaskStatus.PIPELINED
     }
-    after = {promise.task_uid: promise.node_name for promise in result.kept_promises}
+    moved = {move.task_uid for move in result.moves}  # these pods run, and are deleted
+    promises = (promise for promise in result.kept_promises if promise.task_uid not in moved)
+    after = {promise.task_uid: promise.node_name for promise in promises}
     patches: list[dict[str, object]] = []
     for metadata, node_name in _pods_to_patch(tasks, before, after, result.binds):
         status: dict[str, object] = {"nominatedNodeName": node_name}

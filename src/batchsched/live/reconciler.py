@@ -31,7 +31,7 @@ from batchsched.live.seen import (
 from batchsched.live.settling import KnownObject, Settling
 from batchsched.model.cluster import TaskStatus
 from batchsched.model.immutable import kept_tuple
-from batchsched.model.result import CycleResult
+from batchsched.model.result import CycleResult, nodes_of
 from batchsched.model.snapshot import Snapshot
 from batchsched.model.validation.arguments import checks_arguments
 from batchsched.model.validation.values import is_of, is_text, shown, time_problems
@@ -59,7 +59,8 @@ class Reconciler:
     - A bind in flight holds its place until the task is seen on a node, ends or is deleted, or
       until it is given up: then it waits again. If it is seen on a node after all, it is there.
     - An eviction in flight leaves its task Releasing until it is seen to leave, end or be deleted,
-      or until it is given up: then it runs on. What replaces it has another UID.
+      or until it is given up: then it runs on. What replaces it has another UID. A move is the
+      same, but that its task is promised its new place meanwhile.
     - A node that is gone is closed while tasks are on it, and comes back as it was seen. So is a
       node that was not seen yet.
     - What is seen of a task (its devices and other choices, its group, its number) counts, whatever
@@ -247,8 +248,9 @@ class Reconciler:
         now = self._cluster.now
         for bind in cycle.binds:
             self._flights[bind.task_uid] = InFlight("bind", bind.node_name, now)
-        for eviction in cycle.evictions:
-            self._flights[eviction.task_uid] = InFlight("eviction", eviction.node_name, now)
+        for stopped in cycle.stopped():
+            node_name, *_ = nodes_of(stopped)  # the one that it leaves
+            self._flights[stopped.task_uid] = InFlight("eviction", node_name, now)
 
     @checks_arguments(EventError)
     def wake_at(self, cycle: CycleResult, /) -> float | None:
@@ -378,7 +380,7 @@ class Reconciler:
         if flight.decision == "bind":
             if task.status in TO_START:
                 self._cluster.apply(happened.BindRefused(uid))
-        elif task.status is TaskStatus.RELEASING:
+        elif task.status is TaskStatus.RELEASING or task.leaving is not None:
             self._cluster.apply(happened.EvictionRefused(uid))
         if flight.node_name not in self._known["node"]:
             self._settle([("node", flight.node_name)])

@@ -275,13 +275,12 @@ class Settling:
         for uid, place in self._places.items():
             was = self._content.tasks.get(uid)
             for task in (was, None if place is None else place.task):
-                node = None if task is None else task.node_name
-                if node is not None and node not in self._known["node"]:
-                    names[node] = None
-        holding: set[str] = set()
-        for place in self._places.values():
-            if place is not None and place.task.status.holds and place.task.node_name is not None:
-                holding.add(place.task.node_name)
+                both = () if task is None else (task.node_name, task.held_node)
+                for node in both:
+                    if node is not None and node not in self._known["node"]:
+                        names[node] = None
+        held = (place.task.held_node for place in self._places.values() if place is not None)
+        holding = {node for node in held if node is not None}
         for name in sorted(names):
             seen = self._seen("node", NodeInfo, name)
             before = self._content.nodes.get(name)
@@ -303,7 +302,7 @@ class Settling:
         """Return whether tasks hold a node of which nothing was heard now."""
         content = self._content
         return any(
-            content.tasks[uid].status.holds
+            content.tasks[uid].held_node == node
             and uid not in self._places
             and content.owner.get(uid) not in self._leaving
             for uid in content.on_node.get(node, ())
@@ -395,6 +394,16 @@ class Settling:
         """Return a task as it is, given how it was seen, and what is in flight."""
         uid, status, node = item.uid, item.status, item.node_name
         flight = self._flights.get(uid)
+        left = None if before is None else before.leaving
+        if (
+            before is not None
+            and left is not None
+            and node == left.node_name
+            and (status is TaskStatus.RELEASING or (status.occupies and flight is not None))
+        ):  # it moves, and has not left yet
+            if status is TaskStatus.RELEASING:
+                self._flights.pop(uid, None)
+            return as_it_was(item, before)
         if status is TaskStatus.UNKNOWN:
             self._flights.pop(uid, None)
         elif not status.holds and not status.ended:
@@ -502,6 +511,8 @@ def _changes(before: TaskInfo, after: TaskInfo) -> Iterator[happened.Event]:
     """Yield the events by which a task changes: where it is, and then how it is described."""
     uid = before.uid
     moves = before.status is not after.status or before.node_name != after.node_name
+    if before.leaving is not None and after.leaving is None and not after.status.holds:
+        yield happened.TaskGone(uid)
     if moves:
         if after.status is TaskStatus.SUCCEEDED:
             yield happened.TaskSucceeded(uid)

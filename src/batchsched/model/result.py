@@ -367,6 +367,14 @@ class CycleResult:
             message = f"expected the UID of a task, got {shown(task_uid)}"
             raise UnknownNameError(message) from None
 
+    def stopped(self) -> Iterator[Eviction | Move]:
+        """Yield what stops running tasks: the evictions, then the moves.
+
+        What moves starts again on another node, where it is promised a place.
+        """
+        yield from self.evictions
+        yield from self.moves
+
     @property
     def changed_tasks(self) -> Mapping[str, TaskOutcome]:
         """The outcomes in `tasks` that may differ from the state before the cycle.

@@ -197,11 +197,11 @@ class EvictionReports:
         kind = session.placement.kind(task)
         if kind is None:
             return task.uid
-        key = session.plugins.judges[search.scope.point].claimant_key(task)
-        if key is None and search.why_not is None:
-            return task.uid  # verdicts may depend on anything about it
         if search.why_not is not None:
             return kind, job.uid
+        key = session.plugins.judges[search.scope.point].claimant_key(task)
+        if key is None:
+            return task.uid  # verdicts may depend on anything about it
         # Its own running tasks are candidates too, but differently for itself and for others.
         has_any = job.count(TaskStatus.RUNNING) or job.count(TaskStatus.BINDING)
         own = job.uid if has_any else ""

@@ -32,7 +32,7 @@ from batchsched.errors import PluginError, plugin_error
 from batchsched.model.cluster import TaskStatus
 from batchsched.model.immutable import FrozenMap
 from batchsched.model.reasons import MINIMUM_RUNTIME, Unfit
-from batchsched.model.result import Eviction
+from batchsched.model.result import Eviction, Move
 from batchsched.model.validation.values import shown
 from batchsched.plugin.extension_points import Verdict
 from batchsched.session.points import OpenedPlugin
@@ -137,18 +137,19 @@ def may_leave(task: TaskState, claimant: TaskState, *, by_priority: bool) -> boo
 
 
 def giving_way(
-    claimant: TaskState, jobs: Iterable[JobState], evictions: Iterable[Eviction]
+    claimant: TaskState, jobs: Iterable[JobState], stopped: Iterable[Eviction | Move]
 ) -> list[list[TaskState]]:
     """Return what jobs give up for a claimant of their queue and of a higher priority.
 
     That is what they are promised, and what they are Allocated and not bound: nothing that runs. A
-    job for which a task was evicted in this cycle gives nothing up, or that would be in vain. It
-    goes as a whole for each job, the least important job first.
+    job for which a task was evicted or moved in this cycle gives nothing up, or that would be in
+    vain; nor does one of which tasks move. It goes as a whole for each job, the least important
+    job first.
 
     Args:
         claimant: the task.
         jobs: the jobs that may have such tasks.
-        evictions: those of this cycle.
+        stopped: the evictions and moves of this cycle.
 
     """
     mine = claimant.job
@@ -160,12 +161,12 @@ def giving_way(
     ]
     if not below:
         return []
-    evicted_for = {eviction.for_task_uid for eviction in evictions}
+    stopped_for = {each.for_task_uid for each in stopped}
     below.sort(key=lambda job: (job.info.creation_time, job.uid), reverse=True)
     below.sort(key=lambda job: job.info.priority)
     given: list[list[TaskState]] = []
     for job in below:
-        if job.moves or any(task.uid in evicted_for for task in job.tasks):
+        if job.moves or any(task.uid in stopped_for for task in job.tasks):
             continue
         unit = [*job.having(TaskStatus.PIPELINED), *job.having(TaskStatus.ALLOCATED)]
         if unit:
@@ -614,18 +615,16 @@ class Judges:
 
     def claimant_key(self, claimant: TaskState) -> tuple[Hashable, ...] | None:
         """Return what verdicts read of a claimant; None if a plugin does not say."""
-        if not self._tells_keys:
+        return _keys_of(self._judges, claimant) if self._tells_keys else None
+
+    def claimant_key_without(
+        self, claimant: TaskState, but: Collection[str]
+    ) -> tuple[Hashable, ...] | None:
+        """Return what verdicts of all plugins but some read of a claimant; see `claimant_key`."""
+        judges = [judge for judge in self._judges if judge.name not in but]
+        if not self._uses_hints or any(judge.claimant_key is None for judge in judges):
             return None
-        keys: list[Hashable] = []
-        for judge in self._judges:
-            assert judge.claimant_key is not None
-            try:
-                key = judge.claimant_key(claimant)
-                hash(key)
-            except Exception as error:
-                raise plugin_error(judge.name, "claimant_key", error) from error
-            keys.append(key)
-        return tuple(keys)
+        return _keys_of(judges, claimant)
 
     def shield_key(self, claimant_key: tuple[Hashable, ...]) -> tuple[Hashable, ...]:
         """Return the part of a claimant's key that shields depend on."""
@@ -701,6 +700,19 @@ class Judges:
         for verdict in verdicts:
             if type(verdict) is not Verdict:
                 raise PluginError(judge.name, self._point, f"expected a Verdict, got {verdict!r}")
+
+
+def _keys_of(judges: Iterable[_Judge], claimant: TaskState) -> tuple[Hashable, ...]:
+    keys: list[Hashable] = []
+    for judge in judges:
+        assert judge.claimant_key is not None
+        try:
+            key = judge.claimant_key(claimant)
+            hash(key)
+        except Exception as error:
+            raise plugin_error(judge.name, "claimant_key", error) from error
+        keys.append(key)
+    return tuple(keys)
 
 
 def _shielded(

@@ -390,10 +390,10 @@ class _OnCluster:
         """
         self._cluster.carry_out(cycle, at_once=True)
         evicted: dict[JobId, None] = {}
-        for eviction in cycle.evictions:
-            job = self._job_of[eviction.task_uid]
+        for stopped in cycle.stopped():
+            job = self._job_of[stopped.task_uid]
             before.setdefault(job, dict(self._on.get(job, {})))
-            del self._on[job][eviction.task_uid]
+            del self._on[job][stopped.task_uid]
             evicted[job] = None
         for job in evicted:
             if job in self._ready and not view.is_enough(job, self._on[job]):

@@ -256,6 +256,7 @@ class Ledger:
             task.leaving = self.leaving[task.uid] = TaskState(
                 task.info, None, task.resreq, task.init_resreq
             )
+            task.leaving.of_job = task.job
             task.leaving.status = TaskStatus.PENDING
         return task.leaving
 

@@ -329,6 +329,7 @@ class TaskState:
         "kind",
         "leaving",
         "node",
+        "of_job",
         "order_key",
         "resreq",
         "scoring_memory",
@@ -344,6 +345,9 @@ class TaskState:
         self.uid = info.uid
         self.job = job
         """None for a task that this scheduler does not manage."""
+        self.of_job = job
+        """The job that it holds resources for: `job`, or that of the task for which it stands on
+        the node that this leaves (`leaving`)."""
         self.status = info.status
         self.node: NodeState | None = None
         """The node that it is on, or that is promised to it or reserved for it."""

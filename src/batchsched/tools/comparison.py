@@ -15,7 +15,7 @@ from batchsched.errors import ConfigError, Fault
 from batchsched.model.cluster import TaskInfo, TaskStatus
 from batchsched.model.immutable import AsMap
 from batchsched.model.resources import Resource, sum_resources
-from batchsched.model.result import CycleResult
+from batchsched.model.result import CycleResult, nodes_of
 from batchsched.model.serialisation import JsonValue
 from batchsched.model.snapshot import Snapshot
 from batchsched.model.texts import counted, first_of
@@ -126,7 +126,7 @@ class Fate:
     """The outcome of a cycle for one task."""
 
     what: str
-    """``starts``, ``evicted``, ``promised``, ``reserved``, ``waits``, or its status."""
+    """``starts``, ``evicted``, ``moved``, ``promised``, ``reserved``, ``waits``, or its status."""
     node: str | None = None
     reason: str = ""
     """Why it waits; empty if it does not."""
@@ -143,6 +143,8 @@ _KINDS: Mapping[str, tuple[str, str]] = {
     "promised": ("gets a promise or reservation", "get a promise or reservation"),
     "no longer promised": ("loses a promise or reservation", "lose a promise or reservation"),
     "moves": ("starts on another node", "start on another node"),
+    "moved": ("moves to another node", "move to another node"),
+    "stays": ("no longer moves", "no longer move"),
     "evicted": ("is evicted", "are evicted"),
     "spared": ("is no longer evicted", "are no longer evicted"),
     "ends": ("ends", "end"),
@@ -153,7 +155,7 @@ _KINDS: Mapping[str, tuple[str, str]] = {
 }
 """The kinds of change, in words for one task and for several."""
 _DECIDED = ("starts", "no longer starts", "stops", "promised", "no longer promised", "moves")
-_EVICTIONS = ("evicted", "spared")
+_EVICTIONS = ("evicted", "spared", "moved", "stays")
 """The kinds of change that are decisions of the cycle."""
 
 
@@ -167,7 +169,8 @@ class TaskChange:
     job: str
     queue: str
     kind: str
-    """``starts``, ``no longer starts``, ``stops``, ``evicted``, ``spared``, ``moves``,
+    """``starts``, ``no longer starts``, ``stops``, ``evicted``, ``spared``, ``moves``, ``moved``,
+    ``stays``,
     ``promised``, ``no longer promised``, ``ends``, ``new``, ``gone``, ``reason`` or ``other``."""
     before: Fate
     after: Fate
@@ -448,11 +451,14 @@ def _kind_of_change(before: Fate, after: Fate) -> str:
             return "starts" if after.what == "starts" else "new"
         if before.what == "evicted" and before.node == after.node:
             return "spared"
+        if before.what == "moved" and after.what != "starts":
+            return "stays"
         return "moves" if _is_on_a_node(before) or before.what == "evicted" else "starts"
     if before.what == after.what:
         return "reason" if before.what == "waits" else "other"
     for word, gained, lost in (
         ("evicted", "evicted", "other"),
+        ("moved", "moved", "other"),
         ("promised", "promised", "no longer promised"),
         ("reserved", "promised", "no longer promised"),
     ):
@@ -487,8 +493,9 @@ def _fates(snapshot: Snapshot, result: CycleResult) -> dict[str, Fate]:
         ("evicted", result.evictions),
         ("promised", (*result.pipelined, *result.conditional)),
         ("reserved", result.reserved),
+        ("moved", result.moves),
     ):
-        found.update((each.task_uid, Fate(word, each.node_name)) for each in decided)
+        found.update((each.task_uid, Fate(word, nodes_of(each)[-1])) for each in decided)
     return found
 
 
@@ -498,7 +505,7 @@ _Shares = Mapping[str, float]
 def _use_of(snapshot: Snapshot, result: CycleResult) -> tuple[_Shares, _Shares]:
     """Return the share of the cluster in use after a cycle by dimension, and by queue. O(tasks)."""
     starts = {bind.task_uid for bind in result.binds}
-    gone = {eviction.task_uid for eviction in result.evictions}
+    gone = {stopped.task_uid for stopped in result.stopped()}
 
     def holds(task: TaskInfo) -> bool:
         is_held = task.status.holds and task.status is not TaskStatus.RELEASING

@@ -606,6 +606,9 @@ class _Future:
             moved.setdefault(owner[eviction.task_uid], []).append(eviction.task_uid)
             claimant = owner[eviction.for_task_uid]
             self._evicted.setdefault(claimant, {})[eviction.task_uid] = None
+        for move in cycle.moves:
+            self._leaves(move.task_uid, move.from_node)
+            moved.setdefault(owner[move.task_uid], []).append(move.task_uid)
         self._cluster.carry_out(cycle, at_once=True)
         for bind in cycle.binds:
             self._changed_nodes[bind.node_name] = None

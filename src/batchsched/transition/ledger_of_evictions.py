@@ -14,7 +14,7 @@ from operator import attrgetter
 from attrs import evolve, frozen
 
 from batchsched.model.cluster import JobInfo, PastEviction
-from batchsched.model.result import CycleResult, Eviction, Move
+from batchsched.model.result import CycleResult, Eviction
 from batchsched.model.rules import would_keep_minimum
 from batchsched.transition.content import Content
 
@@ -46,8 +46,7 @@ def evictions_written(
     gone: dict[str, set[str]] = {}
     jobs: dict[str, JobInfo] = {}
     pairs: dict[tuple[str, str, str], PastEviction] = {}
-    made_to_leave: tuple[Eviction | Move, ...] = (*cycle.evictions, *cycle.moves)
-    for eviction in made_to_leave:
+    for eviction in cycle.stopped():
         job, claimant = job_of(eviction.task_uid), job_of(eviction.for_task_uid or "")
         if job is None or claimant is None:
             continue  # that is told of the result

@@ -229,5 +229,5 @@ def _ways(session: Session, task: TaskState, scope: EvictionScope) -> Sequence[U
     jobs = session.jobs_having(TaskStatus.PIPELINED, TaskStatus.ALLOCATED)
     if not jobs:
         return ()
-    units = giving_way(task, jobs, session.evictions)
+    units = giving_way(task, jobs, [*session.evictions, *session.moves])
     return [session.in_victim_order(unit) for unit in units]

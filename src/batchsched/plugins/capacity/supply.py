@@ -212,7 +212,7 @@ class RememberedSupply(Supply):
 
 
 def _is_of_queue(task: TaskState) -> bool:
-    return task.job is not None and task.job.queue is not None
+    return task.of_job is not None and task.of_job.queue is not None
 
 
 def _larger(left: Vector, right: Vector) -> Vector:

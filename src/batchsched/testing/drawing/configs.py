@@ -31,6 +31,7 @@ _ACTIONS: dict[str, tuple[Mapping[str, ArgumentValue], ...]] = {
         {"strategy": "release", "starvationThreshold": 50},
         {"strategy": "displace"},
     ),
+    "consolidate": ({}, {"scope": "all"}, {"maxMoves": 1}, {"maxMoves": 2, "tries": 20}),
     "plan": (
         {},
         {"depth": "all"},
@@ -56,6 +57,9 @@ _ACTIONS: dict[str, tuple[Mapping[str, ArgumentValue], ...]] = {
 }
 """The arguments that each action may have."""
 
+_BY_DEFAULT = tuple(name for name in _ACTIONS if name != "consolidate")
+"""The actions that are drawn where none are named."""
+
 _SEQUENCES = (
     ("allocate",),
     ("allocate", "backfill"),
@@ -77,6 +81,9 @@ _SEQUENCES = (
     ("plan",),
     ("plan", "allocate"),
     ("reclaim", "plan", "backfill", "preempt"),
+    ("allocate", "consolidate"),
+    ("allocate", "consolidate", "reclaim", "preempt"),
+    ("consolidate", "allocate", "backfill"),
 )
 
 _LONGEST = max(map(len, _SEQUENCES))
@@ -209,7 +216,8 @@ def configs(
     The simplest is allocate alone, with the default tiers.
 
     Args:
-        actions: the actions that may run; None: all. Each configuration has some of them.
+        actions: the actions that may run; None: all but ``consolidate``, which has to be named.
+            Each configuration has some of them.
             Your own actions appear alone, before and after others, and all together in the
             order given here.
         flags: whether extension points of plugins that are on in the default tiers may be off.
@@ -230,7 +238,7 @@ def configs(
     True
 
     """
-    allowed = tuple(_ACTIONS if actions is None else actions)
+    allowed = tuple(_BY_DEFAULT if actions is None else actions)
     expect_no(not_names("actions", allowed, may_be_none=False))
     sequences = _sequences(tuple(dict.fromkeys(allowed)))
     # Only one plugin may rank nodes by a key: that may be one of yours.

@@ -20,6 +20,7 @@ from batchsched.testing.invariants import (
     evictions,
     gangs,
     guarantees,
+    moving,
     nodes,
     permutation,
     placements,
@@ -53,6 +54,7 @@ INVARIANTS: Sequence[Invariant] = (
     guarantees.budgets,
     guarantees.limits,
     guarantees.lending,
+    moving.moves,
     nodes.reservations,
     permutation.permutation,
 )

@@ -280,18 +280,31 @@ class Cycle:
         """Task UID to the status and node of the task after the cycle.
 
         Tasks that were not in the session are unchanged; but if they were Reserved or Pipelined,
-        they are Pending now.
+        they are Pending now, or leave where they still run.
         """
         places: dict[str, Place] = {}
         for uid, task in self.tasks.items():
             outcome = self.result.tasks.get(uid)
             if outcome is not None:
                 places[uid] = Place(outcome.status, outcome.node_name, outcome.is_backfill)
+            elif task.leaving is not None:
+                left = task.leaving.node_name
+                places[uid] = Place(TaskStatus.RELEASING, left, task.is_backfill)
             elif task.status in (TaskStatus.RESERVED, TaskStatus.PIPELINED):
                 places[uid] = Place(TaskStatus.PENDING, None, task.is_backfill)
             else:
                 places[uid] = self.before(uid)
         return places
+
+    @cached_property
+    def left(self) -> Mapping[str, str]:
+        """Task UID to the node that the task leaves while it is promised another one."""
+        found = {
+            uid: task.leaving.node_name
+            for uid, task in self.tasks.items()
+            if task.leaving is not None and self.after[uid].status is TaskStatus.PIPELINED
+        }
+        return found | {move.task_uid: move.from_node for move in self.result.moves}
 
     @property
     def made_to_leave(self) -> tuple[Eviction | TakenBack, ...]:
@@ -325,19 +338,39 @@ class Cycle:
     @cached_property
     def accounts(self) -> Mapping[str, Accounts]:
         """Node name to the node's accounts after the cycle."""
-        return {name: self._accounts(name, self.on_node[name], self.after) for name in self.nodes}
+        left: dict[str, list[str]] = {}
+        for uid, name in self.left.items():
+            left.setdefault(name, []).append(uid)
+        return {
+            name: self._accounts(name, self.on_node[name], self.after, left.get(name, ()))
+            for name in self.nodes
+        }
 
     @cached_property
     def accounts_before(self) -> Mapping[str, Accounts]:
         """Node name to the node's accounts before the cycle, without any promises."""
         on_node: dict[str, list[str]] = {name: [] for name in self.nodes}
+        left: dict[str, list[str]] = {name: [] for name in self.nodes}
         for uid, task in self.tasks.items():
-            if task.status.holds and task.node_name in on_node:
+            if task.leaving is not None:
+                left[task.leaving.node_name].append(uid)
+            elif task.status.holds and task.node_name in on_node:
                 on_node[task.node_name].append(uid)
         places = {uid: self.before(uid) for uid in self.tasks}
-        return {name: self._accounts(name, on_node[name], places) for name in self.nodes}
+        return {
+            name: self._accounts(name, on_node[name], places, left[name]) for name in self.nodes
+        }
 
-    def _accounts(self, name: str, on_node: Iterable[str], places: Mapping[str, Place]) -> Accounts:
+    def _accounts(
+        self,
+        name: str,
+        on_node: Iterable[str],
+        places: Mapping[str, Place],
+        left: Iterable[str],
+    ) -> Accounts:
+        """Return the accounts of a node, given what is on it, and what leaves it by a move."""
+        leaving = [*left]
+
         def held(uids: Iterable[str]) -> Amounts:
             return total(self.resreq[uid] for uid in uids)
 
@@ -348,8 +381,8 @@ class Cycle:
             return (uid for uid in uids if places[uid].is_backfill)
 
         return Accounts(
-            idle=sub(of(self.nodes[name].allocatable), held(having(*HOLDING))),
-            releasing=held(having(TaskStatus.RELEASING)),
+            idle=sub(of(self.nodes[name].allocatable), held([*having(*HOLDING), *leaving])),
+            releasing=held([*having(TaskStatus.RELEASING), *leaving]),
             pipelined=held(having(TaskStatus.PIPELINED)),
             backfilled=held(marked(having(*OCCUPYING))),
             leaving=held(marked(having(TaskStatus.RELEASING))),

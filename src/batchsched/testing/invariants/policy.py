@@ -16,7 +16,9 @@ _PLUGINS = frozenset(
         *("predicates", "priority", "proportion", "protection", "topology"),
     }
 )
-_ACTIONS = frozenset({"allocate", "backfill", "plan", "preempt", "reclaim", "reserve"})
+_ACTIONS = frozenset(
+    {"allocate", "backfill", "consolidate", "plan", "preempt", "reclaim", "reserve"}
+)
 _ASKED_BY = {
     "preempt": ("enablePreemptable", frozenset({"priority", "gang", "conformance", "drf"})),
     "reclaim": (
@@ -166,7 +168,12 @@ class ConfiguredPolicy:
         """Whether tasks may be pipelined to nodes that accept them only once others have left."""
         default = self.config.tiers == DEFAULT_TIERS
         curable = (self.given(action, "curable", default) for action in ("preempt", "reclaim"))
-        return any(map(is_true, chain(*curable)))
+        return self.moves or any(map(is_true, chain(*curable)))
+
+    @property
+    def moves(self) -> bool:
+        """Whether tasks may move for others."""
+        return any(int(str(most)) > 0 for most in self.given("consolidate", "maxMoves", 4))
 
     @property
     def unblocks(self) -> bool:
