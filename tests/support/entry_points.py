@@ -66,7 +66,9 @@ METHODS: Mapping[str, tuple[str, ...]] = {
     "Cluster": ("apply", "carry_out"),
     "CycleResult": ("from_dict", "outcome", "why"),
     "EventLog": ("from_dict",),
+    "JobInfo": ("from_dict",),
     "MovePlan": ("apply", "from_dict"),
+    "NodeAdded": ("from_dict",),
     "Record": ("from_dict",),
     "Recorder": ("apply",),
     "Registry": ("register_plugin", "register_action", "plugin_factory", "action_factory"),
@@ -75,6 +77,7 @@ METHODS: Mapping[str, tuple[str, ...]] = {
     "SchedulerConfig": ("from_mapping", "from_dict"),
     "Snapshot": ("from_dict", "job", "task", "node", "queue"),
     "SweepTable": ("values", "paired"),
+    "TaskInfo": ("from_dict",),
     "Workload": (
         "between", "column", "first", "from_columns", "on", "where", "with_load", "with_requests",
     ),
@@ -223,6 +226,9 @@ def _arguments() -> dict[str, Callable[[], dict[str, Any]]]:
         "Scheduler.schedule": lambda: {"snapshot": snapshot()},
         "SchedulerConfig.from_dict": lambda: {"given": SchedulerConfig().to_dict()},
         "SchedulerConfig.from_mapping": lambda: {"mapping": dict(CONFIG)},
+        "JobInfo.from_dict": lambda: {"given": snapshot().jobs[0].to_dict()},
+        "NodeAdded.from_dict": lambda: {"given": NodeAdded(NodeInfo(name="n9")).to_dict()},
+        "TaskInfo.from_dict": lambda: {"given": snapshot().jobs[0].tasks[0].to_dict()},
         "Snapshot.from_dict": lambda: {"given": snapshot().to_dict()},
         "Snapshot": lambda: {
             name: getattr(snapshot(), name) for name in ("nodes", "jobs", "queues", "now")

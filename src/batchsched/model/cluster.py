@@ -38,7 +38,7 @@ from batchsched.model.immutable import (
     kept_tuple,
 )
 from batchsched.model.resources import Resource, ResourceLimit
-from batchsched.model.serialisation import WRITTEN
+from batchsched.model.serialisation import WRITTEN, PlainData
 from batchsched.model.topology import TopologyRequest
 
 
@@ -389,7 +389,7 @@ class LeftNode:
 
 
 @frozen(kw_only=True)
-class TaskInfo:
+class TaskInfo(PlainData):
     """A task: it requests resources and runs on one node (a pod).
 
     >>> task = TaskInfo(uid="u1", name="worker-0", resreq=Resource(milli_cpu=500, memory=1 << 30))
@@ -593,7 +593,7 @@ def _dependency_order(dependency: Dependency) -> str:
 
 
 @frozen(kw_only=True)
-class JobInfo:
+class JobInfo(PlainData):
     """A job: a group of tasks that start together (a pod group).
 
     The order in which tasks are given does not matter; they are kept in order of UID.

@@ -13,6 +13,7 @@ from typing import (
     Literal,
     NamedTuple,
     Protocol,
+    Self,
     TypeGuard,
     TypeVar,
     Union,
@@ -24,7 +25,7 @@ from typing import (
 
 from attrs import NOTHING, Attribute, AttrsInstance, fields, frozen, has
 
-from batchsched.errors import Fault, FaultsError, SerialisationError
+from batchsched.errors import Fault, FaultsError, FormatError, SerialisationError
 from batchsched.model.immutable import kept_map
 from batchsched.model.texts import did_you_mean
 from batchsched.model.validation.values import (
@@ -746,3 +747,32 @@ class Format(Generic[ValueT]):
             "required": ["format", "version", *required],
             "$defs": dict(sorted(definitions.items())),
         }
+
+
+class PlainData:
+    """What is written as plain data by itself: as snapshots and event logs have it, no header."""
+
+    __slots__ = ()
+
+    def to_dict(self) -> dict[str, JsonValue]:
+        """Return it as dicts, lists, strings and numbers only, ready for JSON. O(size).
+
+        Fields that equal their default are omitted.
+        """
+        kind = cast("type[AttrsInstance]", type(self))
+        return cast("dict[str, JsonValue]", record_of(kind).write(self, None))
+
+    @classmethod
+    def from_dict(cls, given: Mapping[str, object], /) -> Self:
+        """Create it from the output of `to_dict`. What it says is checked where it is used.
+
+        Raises:
+            FormatError: it cannot be read; all faults at once, each with its path.
+
+        """
+        reading = Reading(None)
+        value = record_of(cast("type[AttrsInstance]", cls)).read(given, "", reading)
+        if reading.faults:
+            raise FormatError(reading.faults)
+        assert isinstance(value, cls)
+        return value

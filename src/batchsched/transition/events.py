@@ -31,11 +31,12 @@ from batchsched.model.immutable import (
     AsTupleOrNone,
     ByUid,
 )
+from batchsched.model.serialisation import PlainData
 from batchsched.model.topology import Topology, TopologyRequest
 
 
 @frozen
-class TimePassed:
+class TimePassed(PlainData):
     """The time is `now`, in seconds; it must not be before the last time."""
 
     now: float
@@ -45,7 +46,7 @@ class TimePassed:
 
 
 @frozen
-class JobArrived:
+class JobArrived(PlainData):
     """A job arrived with its tasks, which may have any status."""
 
     job: JobInfo
@@ -62,7 +63,7 @@ NO_LIMIT = NoLimit.NO_LIMIT
 
 
 @frozen
-class JobChanged:
+class JobChanged(PlainData):
     """A job's description changed; None: unchanged. Its tasks and groups do not change.
 
     >>> from batchsched.live import NO_LIMIT, JobChanged
@@ -90,7 +91,7 @@ class JobChanged:
 
 
 @frozen
-class JobEnded:
+class JobEnded(PlainData):
     """All tasks of a job that had not ended have ended, on any node or none; none is replaced."""
 
     uid: str
@@ -98,19 +99,19 @@ class JobEnded:
 
 
 @frozen
-class JobRemoved:
+class JobRemoved(PlainData):
     """A job was removed with all its tasks."""
 
     uid: str
 
 
 @frozen
-class EndedJobsRemoved:
+class EndedJobsRemoved(PlainData):
     """All jobs with tasks, all of which have Succeeded or Failed, were removed."""
 
 
 @frozen
-class TasksAdded:
+class TasksAdded(PlainData):
     """Tasks were added to a job."""
 
     job_uid: str
@@ -121,7 +122,7 @@ class TasksAdded:
 
 
 @frozen
-class TaskChanged:
+class TaskChanged(PlainData):
     """A task's description changed: labels, priority, resources, constraints, holds and so on.
 
     Its node and its status do not change, even if the new description has others.
@@ -131,7 +132,7 @@ class TaskChanged:
 
 
 @frozen
-class TaskFound:
+class TaskFound(PlainData):
     """A task was found on a node, running or with `status`, whatever was known about it before."""
 
     uid: str
@@ -141,7 +142,7 @@ class TaskFound:
 
 
 @frozen
-class TaskHoldsChanged:
+class TaskHoldsChanged(PlainData):
     """What holds a task changed, such as its scheduling gates."""
 
     uid: str
@@ -149,56 +150,56 @@ class TaskHoldsChanged:
 
 
 @frozen
-class OtherTaskArrived:
+class OtherTaskArrived(PlainData):
     """A task arrived that this scheduler does not manage: it only occupies its node."""
 
     task: TaskInfo
 
 
 @frozen
-class TaskStarted:
+class TaskStarted(PlainData):
     """A task that was Binding or Bound has started."""
 
     uid: str
 
 
 @frozen
-class BindRefused:
+class BindRefused(PlainData):
     """A task that was Binding or Bound could not be started: it is Pending again, on no node."""
 
     uid: str
 
 
 @frozen
-class TaskSucceeded:
+class TaskSucceeded(PlainData):
     """A task on a node ended successfully."""
 
     uid: str
 
 
 @frozen
-class TaskFailed:
+class TaskFailed(PlainData):
     """A task on a node ended with a failure, and is not replaced."""
 
     uid: str
 
 
 @frozen
-class TaskReleasing:
+class TaskReleasing(PlainData):
     """A task on a node is being terminated by another component."""
 
     uid: str
 
 
 @frozen
-class EvictionRefused:
+class EvictionRefused(PlainData):
     """A task that was Releasing continues to run."""
 
     uid: str
 
 
 @frozen
-class TaskGone:
+class TaskGone(PlainData):
     """A task left its node without having ended: it was evicted or deleted.
 
     Its controller replaces it: it is Pending again, with the same UID. A task without a job is
@@ -209,7 +210,7 @@ class TaskGone:
 
 
 @frozen
-class TaskRemoved:
+class TaskRemoved(PlainData):
     """A task in any status was removed without a replacement."""
 
     uid: str
@@ -219,21 +220,21 @@ class TaskRemoved:
 
 
 @frozen
-class NodeAdded:
+class NodeAdded(PlainData):
     """A node was added."""
 
     node: NodeInfo
 
 
 @frozen
-class NodeChanged:
+class NodeChanged(PlainData):
     """A node's description changed: labels, taints, conditions, resources or `unschedulable`."""
 
     node: NodeInfo
 
 
 @frozen
-class NodeRemoved:
+class NodeRemoved(PlainData):
     """A node was removed. Tasks that held resources there must have ended or left before.
 
     It is in no listed domain of a topology any more.
@@ -243,7 +244,7 @@ class NodeRemoved:
 
 
 @frozen(kw_only=True)
-class DevicesChanged:
+class DevicesChanged(PlainData):
     """What several nodes reach, or what no task holds, is this now; None: unchanged.
 
     For devices that belong to a node see `NodeChanged`.
@@ -257,28 +258,28 @@ class DevicesChanged:
 
 
 @frozen
-class QueueAdded:
+class QueueAdded(PlainData):
     """A queue was added; jobs that name it may exist already."""
 
     queue: Queue
 
 
 @frozen
-class QueueChanged:
+class QueueChanged(PlainData):
     """A queue's description changed."""
 
     queue: Queue
 
 
 @frozen
-class QueueRemoved:
+class QueueRemoved(PlainData):
     """A queue was removed. Jobs that name it stay, and cycles leave them out."""
 
     name: str
 
 
 @frozen
-class TopologiesChanged:
+class TopologiesChanged(PlainData):
     """Topologies, or the domains listed in them, were added, changed or removed."""
 
     topologies: tuple[Topology, ...] = field(converter=AsTuple[Topology])
@@ -286,7 +287,7 @@ class TopologiesChanged:
 
 
 @frozen
-class BudgetsChanged:
+class BudgetsChanged(PlainData):
     """Budgets were added, changed or removed."""
 
     budgets: tuple[Budget, ...] = field(converter=ByUid[Budget])
