@@ -26,7 +26,7 @@ OF_OTHER_PYTHONS = (
 
 Those of determinism, on the first, let processes of all Pythons decide the same.
 """
-OF_WHEEL = ("tests/scenarios", "tests/kubernetes")
+OF_WHEEL = ("tests/scenarios",)
 """What the installed wheel is tested with, besides the doctests of all its modules."""
 OF_PROGRAM = (
     ("0", "--help"),
