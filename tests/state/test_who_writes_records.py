@@ -54,8 +54,10 @@ def modules() -> list[str]:
     assert found.origin is not None
     folder = Path(found.origin).parent
     files = sorted(file.relative_to(folder).as_posix() for file in folder.rglob("*.py"))
-    # The simulator has books of its own, and so have the rows of causes and the areas of racks.
-    others = ("state/", "testing/", "simulation/", "causes.py", "plugins/topology/areas.py")
+    # The simulator has books of its own, and so have the rows of causes, the areas of racks and the
+    # pass over plain clusters.
+    own = ("simulation/", "causes.py", "plugins/topology/areas.py", "live/one_pass.py")
+    others = ("state/", "testing/", *own)
     return [str(folder / file) for file in files if not file.startswith(others)]
 
 
