@@ -251,6 +251,11 @@ def test_p4_the_fewest_moves_make_room_for_a_job() -> None:
     assert str(plan).splitlines()[0] == "There is room for default/c after 1 move, at a cost of 1"
 
 
+def test_shares_keep_nobody_where_he_is_as_a_move_takes_nothing_from_a_queue() -> None:
+    """By default, where capacity lets no job replace what the share of its queue covers."""
+    assert places(plan_moves(C1, Room(job_uid="default/c"))) == ["a: n1 to n2"]
+
+
 def test_tasks_of_other_queues_move_too_and_those_of_exempt_jobs_do_not() -> None:
     jobs = [evolve(job, queue="x") for job in C1.jobs[:2]]
     snapshot = evolve(C1, jobs=[*jobs, C1.jobs[2]], queues=[Queue(name="q"), Queue(name="x")])
