@@ -209,6 +209,20 @@ def test_what_is_advised_is_not_found_again(config: SchedulerConfig) -> None:
             "PreemptBeforeReclaim",
             "actions[1]",
         ),
+        (
+            SchedulerConfig.from_mapping({"actions": "allocate, reclaim, consolidate"}),
+            "EvictsBeforeConsolidating",
+            "actions[2]",
+        ),
+        (
+            config(
+                "allocate, preempt, consolidate",
+                [{"name": "gang", "arguments": {"atMinimum": "whole-job"}}, "priority"],
+                ["predicates"],
+            ),
+            "EvictsBeforeConsolidating",
+            "actions[2]",
+        ),
         (config("preempt", ["predicates", "nodeorder"]), "NoVictims", "actions[0]"),
         (config("allocate, backfill, reserve", ALL), "ReservationsMustBeKept", "actions[2]"),
         (

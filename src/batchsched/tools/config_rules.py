@@ -243,6 +243,20 @@ def _preempt_before_reclaim(of: Parts) -> Iterator[Suspected]:
         yield Suspected(f"actions[{first}]", of.with_actions(*actions))
 
 
+@_rule(
+    "EvictsBeforeConsolidating",
+    "tasks are evicted for jobs that would have had room if others had moved",
+    "move action 'consolidate' before 'reclaim' and 'preempt'",
+)
+def _evicts_before_consolidating(of: Parts) -> Iterator[Suspected]:
+    names = [action.name for action in of.config.actions]
+    evicting = [names.index(name) for name in ("preempt", "reclaim") if name in names]
+    if "consolidate" in names and evicting and min(evicting) < names.index("consolidate"):
+        at, actions = names.index("consolidate"), list(of.config.actions)
+        actions.insert(min(evicting), actions.pop(at))
+        yield Suspected(f"actions[{at}]", of.with_actions(*actions))
+
+
 _ORDERING = ("priority", "sjf", "las", "sla", "drf")
 """Plugins that order jobs by something other than their creation time."""
 

@@ -127,6 +127,14 @@ def small_clusters() -> tuple[Snapshot, ...]:
         _cluster("1", "a @n1", "b +1 priority=9", "c +1 queue=q2", queues=("q1 weight=0", "q2")),
         # A wide job waits for one that runs; a short one behind it would end before that.
         _cluster("2", "a @n1 estimate=100", "b +1 size=2 estimate=9", "c +1 created=1 estimate=9"),
+        # room for a large task once one that runs has moved: by preemption, by claims
+        _cluster("4 4", "a @n1", "b @n2", "c +1 size=4 priority=9"),
+        _cluster(
+            "4 4 4 4",
+            "a @n1 @n1 @n1 @n1 @n2 @n2 @n2 @n2 @n3",
+            "b @n4 queue=q2",
+            "c +2 size=4 queue=q2",
+        ),
     )
 
 
