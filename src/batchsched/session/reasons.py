@@ -60,8 +60,10 @@ class PendingReasons:
         """The kinds of tasks that were asked about, and their tallies."""
         self._overused_reasons: dict[QueueState, PendingReason] = {}
         """By queue, of which no job holds resources without being ready."""
-        self._slots: dict[int | str, int | None] = {}
-        """By kind: how many such tasks fit now; None: that cannot be counted."""
+        self._slots: dict[tuple[int | str, Vector], int | None] = {}
+        """By kind, and by what each holds: how many tasks fit now; None: that cannot be counted."""
+        self._are_alike: dict[JobState, bool] = {}
+        """Whether the pending tasks of a job need the same to start, and hold the same."""
         self._failures: dict[int | str, PlacementFailure] = {}
         """By kind: that no node accepts it."""
         self._no_sets: dict[str, Unfit | None] = {}
@@ -463,20 +465,25 @@ class PendingReasons:
     def _fitting(self, job: JobState, task: TaskState) -> int | None:
         """Return how many tasks of a job fit now, up to what it lacks; None: they are not alike.
 
-        O(nodes) for a kind of task of which fewer nodes
-        accept one now.
+        O(nodes) for a kind of task of which fewer nodes accept one now, and O(tasks) for a job, but
+        O(1) after the first time.
         """
         kind, tally = self._tally(task)
         lacking = job.lacks()
         if not tally.available:
             return 0
-        if len({other.init_resreq for other in job.having(TaskStatus.PENDING)}) > 1:
+        if job not in self._are_alike:
+            waiting = job.having(TaskStatus.PENDING)
+            amounts = {(each.init_resreq, each.resreq) for each in waiting}
+            self._are_alike[job] = len(amounts) == 1
+        if not self._are_alike[job]:
             return None
-        if tally.available < lacking and kind not in self._slots:
+        key = kind, task.resreq
+        if tally.available < lacking and key not in self._slots:
             counts = self._session.state.view.counts(need_of_task(task), Stage.NOW)
             nodes = self._session.nodes
-            self._slots[kind] = None if counts is None else sum(map(counts.on, nodes))
-        slots = self._slots.get(kind, tally.available)
+            self._slots[key] = None if counts is None else sum(map(counts.on, nodes))
+        slots = self._slots.get(key, tally.available)
         return None if slots is None else min(slots, lacking)
 
     def _overused(self, job: JobState, queue: QueueState, tally: NodeTally | None) -> PendingReason:
