@@ -718,7 +718,7 @@ def allocate(
     asked, of_node, elsewhere = tuple(claims), tuple(devices), tuple(everywhere)
     counters, picks, closed = tuple(counter_sets), tuple(held), tuple(closed_pools)
     problems = [
-        *devices_of_task_problems(asked, None),
+        *devices_of_task_problems(asked),
         *check_devices("devices", of_node),
         *check_counter_sets("counter_sets", counters),
         *check_picks("held", picks),

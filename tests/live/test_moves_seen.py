@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from attrs import evolve
-from tests.session.test_moves import leaving, mover, two
+from tests.session.test_moves import mover, two
 
 from batchsched import CycleResult, TaskInfo, TaskStatus
 from batchsched.live import Cluster, Deleted, Reconciler, Seen
@@ -25,7 +25,7 @@ def moving() -> tuple[Reconciler, CycleResult]:
 
 def state(reconciler: Reconciler) -> tuple[TaskStatus, str | None, str | None]:
     task = reconciler.cluster.task("a-1")
-    return task.status, task.node_name, leaving(task)
+    return task.status, task.node_name, task.leaving
 
 
 def seen(reconciler: Reconciler, **change: object) -> Seen:

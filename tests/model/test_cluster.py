@@ -71,6 +71,9 @@ FULL_TASK = {
     "choices": {"slots": (1, "a")},
     "checkpoint_time": 15.0,
     "eviction_cost": 7,
+    "leaving": "n0",
+    "left_devices": (DevicePick(claim="c", request="gpu", device=("", "", "g7")),),
+    "left_choices": {"slots": (2, "b")},
 }
 FULL_JOB = {
     "name": "train",

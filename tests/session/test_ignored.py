@@ -95,6 +95,7 @@ SAYS = {
     *("TaskInfo.name", "TaskInfo.namespace", "TaskInfo.labels", "TaskInfo.tolerations"),
     *("TaskInfo.index", "TaskInfo.is_on_each_node", "TaskInfo.devices", "TaskInfo.choices"),
     *("NodeInfo.name", "NodeInfo.labels", "NodeInfo.devices", "NodeInfo.counter_sets"),
+    *("TaskInfo.left_devices", "TaskInfo.left_choices"),
     *("NodeInfo.closed_pools", "Queue.name", "JobInfo.last_evicted"),
 }
 """What others ask for, or what has been chosen: it asks for nothing itself."""

@@ -15,7 +15,6 @@ from batchsched import (
     HostPort,
     JobInfo,
     LabelSelector,
-    LeftNode,
     Move,
     PluginOption,
     PodAffinity,
@@ -33,11 +32,13 @@ from batchsched import (
     default_registry,
     next_snapshot,
 )
+from batchsched.devices import Device, DeviceClaim, DevicePick, DeviceRequest
 from batchsched.live import (
     Cluster,
     EvictionRefused,
     NodeChanged,
     NodeRemoved,
+    TaskChanged,
     TaskFound,
     TaskGone,
     TaskSucceeded,
@@ -46,6 +47,7 @@ from batchsched.live import (
 
 S = TaskStatus
 PLUGINS = ("priority", "gang", "drf", "proportion", "predicates", "nodeorder")
+PICK = DevicePick(claim="c", request="gpu", device=("", "", "g"))
 NODES = (node("n1", "8C8G"), node("n2", "8C8G"))
 
 
@@ -243,10 +245,6 @@ def mover(**options: object) -> Scheduler:
     return Scheduler(config, own, **options)
 
 
-def leaving(task: TaskInfo) -> str | None:
-    return None if task.leaving is None else task.leaving.node_name
-
-
 def task_of(snapshot: Snapshot, uid: str) -> TaskInfo:
     return next(t for one in snapshot.jobs for t in one.tasks if t.uid == uid)
 
@@ -261,7 +259,7 @@ class TestNextSnapshot:
         snapshot, result = self.moved()
         after = next_snapshot(snapshot, result, now=110, still_releasing=["a-1"])
         task = task_of(after, "a-1")
-        assert (task.status, task.node_name, leaving(task)) == (S.PIPELINED, "n2", "n1")
+        assert (task.status, task.node_name, task.leaving) == (S.PIPELINED, "n2", "n1")
         assert (task.start_time, task.attained_service, task.seconds_held(110)) == (40, 0, 70)
 
     def test_it_counts_as_an_eviction_for_limits_but_does_not_break_its_job(self) -> None:
@@ -275,7 +273,7 @@ class TestNextSnapshot:
         snapshot, result = self.moved()
         after = next_snapshot(snapshot, result, now=110)
         task = task_of(after, "a-1")
-        assert (task.status, task.node_name, leaving(task)) == (S.PIPELINED, "n2", None)
+        assert (task.status, task.node_name, task.leaving) == (S.PIPELINED, "n2", None)
         assert (task.start_time, task.attained_service) == (None, 70)
 
     def test_it_starts_once_it_has_left_and_not_before(self) -> None:
@@ -300,7 +298,7 @@ class TestNextSnapshot:
         assert ended.tasks["a-1"].status is S.RELEASING
         later = next_snapshot(out, ended, now=120, still_releasing=["a-1"])
         task = task_of(later, "a-1")
-        assert (task.status, task.node_name, leaving(task)) == (S.RELEASING, "n1", None)
+        assert (task.status, task.node_name, task.leaving) == (S.RELEASING, "n1", None)
         gone = next_snapshot(out, ended, now=120)
         assert (task_of(gone, "a-1").status, task_of(gone, "a-1").attained_service) == (
             S.PENDING,
@@ -314,7 +312,7 @@ class TestNextSnapshot:
             still, None, now=120, still_releasing=["a-1"], events=[EvictionRefused("a-1")]
         )
         task = task_of(after, "a-1")
-        assert (task.status, task.node_name, leaving(task)) == (S.RUNNING, "n1", None)
+        assert (task.status, task.node_name, task.leaving) == (S.RUNNING, "n1", None)
         assert task.start_time == 40
 
     def test_without_promises_it_is_evicted(self) -> None:
@@ -327,7 +325,7 @@ class TestNextSnapshot:
         still = next_snapshot(snapshot, result, now=110, still_releasing=["a-1"])
         after = next_snapshot(still, None, now=120, still_releasing=["a-1"], nodes=still.nodes[1:])
         task = task_of(after, "a-1")
-        assert (task.status, leaving(task), task.attained_service) == (S.PIPELINED, None, 80)
+        assert (task.status, task.leaving, task.attained_service) == (S.PIPELINED, None, 80)
 
     @pytest.mark.parametrize(
         ("change", "message"),
@@ -361,22 +359,91 @@ class TestSnapshot:
         [
             ({"status": S.RUNNING, "node_name": "n2"}, "a task that is Running: only a promised"),
             ({"node_name": "n1"}, "expected another node than the one that is promised, got 'n1'"),
-            ({"leaving": LeftNode(node_name="n7")}, "leaving.node_name.*n7"),
-            ({"leaving": "n1"}, "leaving.*LeftNode"),
+            ({"leaving": "n7"}, r"leaving: .*'n7'"),
+            ({"leaving": ""}, "leaving: is empty"),
+            ({"leaving": 7}, "leaving: expected a string or None, got 7"),
+            ({"left_devices": [7]}, r"left_devices\[0\]: expected a DevicePick"),
+            ({"left_devices": [PICK]}, r"left_devices\[0\]: .*no request 'gpu' of a claim 'c'"),
+            ({"left_choices": 7}, "left_choices: expected a mapping"),
+            ({"left_choices": {"devices": ()}}, "left_choices.*: give it as left_devices"),
+            ({"left_choices": {"slots": []}}, "left_choices.*slots.*: .*can be hashed"),
         ],
     )
     def test_what_cannot_move_is_refused(self, change: dict[str, object], message: str) -> None:
-        task = evolve(
-            job("a", "2C2G~n2").tasks[0], **{"leaving": LeftNode(node_name="n1"), **change}
-        )
+        task = evolve(job("a", "2C2G~n2").tasks[0], **{"leaving": "n1", **change})
         with pytest.raises(SnapshotError, match=message):
             cluster(NODES, JobInfo(name="a", queue="q", tasks=[task]))
 
+    @pytest.mark.parametrize(
+        ("name", "chosen"), [("left_devices", ()), ("left_choices", {"slots": 1})]
+    )
+    def test_nothing_was_chosen_where_nothing_leaves(self, name: str, chosen: object) -> None:
+        task = evolve(job("a", "2C2G~n2").tasks[0], **{name: chosen})
+        with pytest.raises(SnapshotError, match=f"{name}: expected none without leaving"):
+            cluster(NODES, JobInfo(name="a", queue="q", tasks=[task]))
+
+    def test_the_name_of_the_node_is_what_is_written(self) -> None:
+        task = evolve(job("a", "2C2G~n2").tasks[0], leaving="n1")
+        snapshot = cluster(NODES, JobInfo(name="a", queue="q", tasks=[task]))
+        assert snapshot.to_dict()["jobs"][0]["tasks"][0]["leaving"] == "n1"
+        assert Snapshot.from_dict(snapshot.to_dict()) == snapshot
+
     def test_a_session_has_it_on_both_nodes(self) -> None:
-        task = evolve(job("a", "2C2G~n2").tasks[0], leaving=LeftNode(node_name="n1"))
+        task = evolve(job("a", "2C2G~n2").tasks[0], leaving="n1")
         of = session(cluster(NODES, JobInfo(name="a", queue="q", tasks=[task])))
         assert amounts(of, "n1", "releasing") == amounts(of, "n2", "pipelined") == 2000
         of.check()
+
+
+class TestDevices:
+    """A claims the only device of n1, and gets that of n2."""
+
+    def start(self) -> Snapshot:
+        claim = DeviceClaim(name="c", requests=[DeviceRequest(name="gpu")])
+        a = evolve(two().jobs[0].tasks[0], claims=[claim], devices=[self.of("n1")])
+        return evolve(
+            two(),
+            nodes=[evolve(each, devices=[Device(name=each.name)]) for each in NODES],
+            jobs=[evolve(two().jobs[0], tasks=[a]), *two().jobs[1:]],
+        )
+
+    def of(self, name: str) -> DevicePick:
+        return evolve(PICK, device=("", "", name))
+
+    def moved(self) -> Cluster:
+        cluster_ = Cluster(self.start())
+        cluster_.carry_out(mover().schedule(self.start()))
+        return cluster_
+
+    def test_those_that_it_leaves_are_its_own_until_it_has_left(self) -> None:
+        cluster_ = self.moved()
+        task = cluster_.task("a-1")
+        assert (task.node_name, task.devices) == ("n2", (self.of("n2"),))
+        assert (task.leaving, task.left_devices) == ("n1", (self.of("n1"),))
+        assert Snapshot.from_dict(cluster_.snapshot().to_dict()) == cluster_.snapshot()
+        cluster_.apply(TaskGone("a-1"))
+        task = cluster_.task("a-1")
+        assert (task.devices, task.leaving, task.left_devices) == ((self.of("n2"),), None, None)
+
+    def test_it_has_them_again_if_it_stays(self) -> None:
+        cluster_ = self.moved()
+        cluster_.apply(EvictionRefused("a-1"))
+        task = cluster_.task("a-1")
+        assert (task.node_name, task.devices) == ("n1", (self.of("n1"),))
+        assert (task.leaving, task.left_devices) == (None, None)
+
+    def test_they_are_unknown_once_it_claims_something_else(self) -> None:
+        cluster_ = self.moved()
+        live = mover().attach(cluster_)
+        live.schedule()
+        other = DeviceClaim(name="d", requests=[DeviceRequest(name="gpu")])
+        cluster_.apply(
+            TaskChanged(evolve(self.start().jobs[0].tasks[0], claims=[other], devices=None))
+        )
+        task = cluster_.task("a-1")
+        assert (task.node_name, task.devices) == ("n2", None)
+        assert (task.leaving, task.left_devices) == ("n1", None)
+        assert live.schedule() == mover().schedule(cluster_.snapshot())
 
 
 class TestLiving:
@@ -390,12 +457,12 @@ class TestLiving:
         assert [move.task_uid for move in result.moves] == ["a-1"]
         cluster_.carry_out(result)
         task = cluster_.task("a-1")
-        assert (task.status, task.node_name, leaving(task)) == (S.PIPELINED, "n2", "n1")
+        assert (task.status, task.node_name, task.leaving) == (S.PIPELINED, "n2", "n1")
         assert live.schedule() == mover().schedule(cluster_.snapshot())
         cluster_.apply(TimePassed(110))
         cluster_.carry_out(live.schedule())
         cluster_.apply(TaskGone("a-1"))
-        assert leaving(cluster_.task("a-1")) is None
+        assert cluster_.task("a-1").leaving is None
         assert cluster_.task("a-1").status is S.PIPELINED
         again = live.schedule()
         assert again == mover().schedule(cluster_.snapshot())
@@ -417,7 +484,7 @@ class TestLiving:
         cluster_.carry_out(live.schedule())
         cluster_.apply(event)
         task = cluster_.task("a-1")
-        assert (task.status, task.node_name, leaving(task)) == expected
+        assert (task.status, task.node_name, task.leaving) == expected
         assert live.schedule() == mover().schedule(cluster_.snapshot())
 
     def test_a_node_that_it_leaves_cannot_be_removed(self) -> None:
@@ -436,7 +503,7 @@ class TestLiving:
         assert ended == mover().schedule(cluster_.snapshot())
         cluster_.carry_out(ended)
         task = cluster_.task("a-1")
-        assert (task.status, task.node_name, leaving(task)) == (S.RELEASING, "n1", None)
+        assert (task.status, task.node_name, task.leaving) == (S.RELEASING, "n1", None)
         assert live.schedule() == mover().schedule(cluster_.snapshot())
 
     def test_a_plain_scheduler_decides_the_same(self) -> None:

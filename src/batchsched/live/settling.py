@@ -394,11 +394,10 @@ class Settling:
         """Return a task as it is, given how it was seen, and what is in flight."""
         uid, status, node = item.uid, item.status, item.node_name
         flight = self._flights.get(uid)
-        left = None if before is None else before.leaving
         if (
             before is not None
-            and left is not None
-            and node == left.node_name
+            and before.leaving is not None
+            and node == before.leaving
             and (status is TaskStatus.RELEASING or (status.occupies and flight is not None))
         ):  # it moves, and has not left yet
             if status is TaskStatus.RELEASING:

@@ -374,21 +374,6 @@ def _preemptible(given: Preemptible | bool, /) -> Preemptible:
 
 
 @frozen(kw_only=True)
-class LeftNode:
-    """A node that a task leaves because it moves, and what plugins have chosen for it there."""
-
-    node_name: str
-    devices: tuple[DevicePick, ...] | None = field(
-        default=None, converter=AsTupleOrNone[DevicePick]
-    )
-    """Its devices there. None: unknown."""
-    choices: Mapping[str, Hashable] = field(
-        default=EMPTY, converter=AsMap[str, Hashable], repr=False
-    )
-    """What other plugins have chosen for it there, by plugin."""
-
-
-@frozen(kw_only=True)
 class TaskInfo(PlainData):
     """A task: it requests resources and runs on one node (a pod).
 
@@ -463,10 +448,17 @@ class TaskInfo(PlainData):
     eviction_cost: int | None = field(default=None, repr=False)
     """What its eviction costs, in units of the caller's. None: as the plugin ``protection`` is
     told by its argument ``cost``."""
-
-    leaving: LeftNode | None = field(default=None, repr=False)
-    """Where a task that is promised another node still runs, until it starts again there: it moves.
-    What it holds is released with that place. None: it does not move."""
+    leaving: str | None = field(default=None, repr=False)
+    """The name of the node where a task that is promised another one still runs: it moves. What it
+    holds there is being released. None: it does not move, or has left."""
+    left_devices: tuple[DevicePick, ...] | None = field(
+        default=None, converter=AsTupleOrNone[DevicePick], repr=False
+    )
+    """The devices that it has on the node that it leaves. None: unknown, or it leaves none."""
+    left_choices: Mapping[str, Hashable] = field(
+        default=EMPTY, converter=AsMap[str, Hashable], repr=False
+    )
+    """What other plugins have chosen for it on the node that it leaves, by plugin."""
 
     @property
     def is_on_node(self) -> bool:
@@ -477,7 +469,7 @@ class TaskInfo(PlainData):
     def held_node(self) -> str | None:
         """The name of the node whose resources it holds, if any; see `is_on_node`."""
         if self.leaving is not None:
-            return self.leaving.node_name
+            return self.leaving
         return self.node_name if self.status.holds else None
 
     def seconds_held(self, now: float, /) -> float:
@@ -558,11 +550,20 @@ class ChoiceFields(TypedDict):
     devices: tuple[DevicePick, ...] | None
 
 
-def choices_of(chosen: TaskInfo | LeftNode | HasChoices, /) -> Mapping[str, Hashable]:
+def choices_of(chosen: TaskInfo | HasChoices, /) -> Mapping[str, Hashable]:
     """Return all choices by plugin, including devices. O(choices) with devices, else O(1)."""
-    if chosen.devices is None:
-        return chosen.choices
-    return FrozenMap({**chosen.choices, DEVICES: chosen.devices})
+    return _all_choices(chosen.choices, chosen.devices)
+
+
+def left_choices_of(task: TaskInfo, /) -> Mapping[str, Hashable]:
+    """Return all choices for a task on the node that it leaves, as `choices_of` does."""
+    return _all_choices(task.left_choices, task.left_devices)
+
+
+def _all_choices(
+    others: Mapping[str, Hashable], devices: tuple[DevicePick, ...] | None
+) -> Mapping[str, Hashable]:
+    return others if devices is None else FrozenMap({**others, DEVICES: devices})
 
 
 def choice_fields(choices: Mapping[str, Hashable], /) -> ChoiceFields:

@@ -19,6 +19,7 @@ from batchsched.model.cluster import (
     TaskInfo,
     TaskStatus,
     choices_of,
+    left_choices_of,
 )
 from batchsched.model.immutable import EMPTY
 from batchsched.model.snapshot import Snapshot, common_of, evictions_of
@@ -262,12 +263,12 @@ class Ledger:
 
     def _enter_leaving(self, task: TaskState) -> None:
         """Put what stands for a task on the node that it leaves by its description."""
-        place = task.info.leaving
-        node = None if place is None else self.node_named.get(place.node_name)
-        if place is not None and node is not None:
+        left = task.info.leaving
+        node = None if left is None else self.node_named.get(left)
+        if node is not None:
             leaving = self.leaving_of(task)
             leaving.status = TaskStatus.RELEASING
-            leaving.choices = choices_of(place)
+            leaving.choices = left_choices_of(task.info)
             self._book(leaving, node, 1)
 
     def end_promise(self, task: TaskState) -> None:

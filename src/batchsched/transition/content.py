@@ -46,7 +46,7 @@ def _nodes_of(task: TaskInfo) -> tuple[str, ...]:
         return ()
     if task.leaving is None:
         return (task.node_name,)
-    return task.node_name, task.leaving.node_name
+    return task.node_name, task.leaving
 
 
 class OrderedJobs:

@@ -447,7 +447,7 @@ class TaskTransitions:
             after is not None
             and self.node_names is not None
             and after.leaving is not None
-            and after.leaving.node_name not in self.node_names
+            and after.leaving not in self.node_names
         ):
             after = has_left(after, self._now)
         if (

@@ -16,7 +16,6 @@ from batchsched.errors import EventError, Fault
 from batchsched.model.cluster import (
     HasChoices,
     JobInfo,
-    LeftNode,
     NodeInfo,
     Plan,
     Queue,
@@ -61,11 +60,14 @@ TO_START = (TaskStatus.BINDING, TaskStatus.BOUND)
 FOUND = (TaskStatus.BOUND, TaskStatus.RUNNING, TaskStatus.RELEASING)
 """The statuses in which a task can be found on a node."""
 
-_in_place = copier(TaskInfo, "status", "node_name", "is_backfill", "start_time", "leaving")
+_LEFT = ("leaving", "left_devices", "left_choices")
+_LEAVES_NONE = (None, None, EMPTY)
+_where_it_leaves: Callable[[TaskInfo], tuple[object, ...]] = attrgetter(*_LEFT)
+_in_place = copier(TaskInfo, "status", "node_name", "is_backfill", "start_time", *_LEFT)
 _with_choices = copier(TaskInfo, "choices", "devices")
 _with_service = copier(TaskInfo, "attained_service", "start_time")
-_ended = copier(TaskInfo, "status", "node_name", "start_time", "attained_service", "leaving")
-_promised = copier(TaskInfo, "status", "node_name", "leaving")
+_ended = copier(TaskInfo, "status", "node_name", "start_time", "attained_service", *_LEFT)
+_promised = copier(TaskInfo, "status", "node_name", *_LEFT)
 
 
 @checks_arguments()
@@ -96,9 +98,9 @@ def placed(
     if chosen is None and task.node_name == node_name is not None:
         chosen = task
     if task.status is not status or task.node_name != node_name or task.is_backfill is not mark:
-        leaving = task.leaving if status is TaskStatus.PIPELINED else None
-        start_time = task.start_time if status.holds or leaving is not None else None
-        task = _in_place(task, status, node_name, mark, start_time, leaving)
+        left = _where_it_leaves(task) if status is TaskStatus.PIPELINED else _LEAVES_NONE
+        start_time = task.start_time if status.holds or left[0] is not None else None
+        task = _in_place(task, status, node_name, mark, start_time, *left)
     return _having(task, chosen)
 
 
@@ -112,21 +114,21 @@ def starting(
     chosen: TaskInfo | HasChoices | None = None,
 ) -> TaskInfo:
     """Return the task as Binding or Running, with its resources held since `now`."""
-    return _having(_in_place(task, status, node_name, is_backfill, now, None), chosen)
+    return _having(_in_place(task, status, node_name, is_backfill, now, *_LEAVES_NONE), chosen)
 
 
 def moving(task: TaskInfo, node_name: str, chosen: HasChoices) -> TaskInfo:
     """Return a running task as one that is promised another node, and leaves its own."""
     assert task.node_name is not None
-    place = LeftNode(node_name=task.node_name, devices=task.devices, choices=task.choices)
-    return _having(_promised(task, TaskStatus.PIPELINED, node_name, place), chosen)
+    left = task.node_name, task.devices, task.choices
+    return _having(_promised(task, TaskStatus.PIPELINED, node_name, *left), chosen)
 
 
 def staying(task: TaskInfo, status: TaskStatus) -> TaskInfo:
     """Return a task that moves as one that has a status where it still runs, and nothing else."""
-    place = task.leaving
-    assert place is not None
-    return _having(_promised(task, status, place.node_name, None), place)
+    assert task.leaving is not None
+    stays = _promised(task, status, task.leaving, *_LEAVES_NONE)
+    return _with_choices(stays, task.left_choices, task.left_devices)
 
 
 def as_it_was(task: TaskInfo, before: TaskInfo) -> TaskInfo:
@@ -135,7 +137,8 @@ def as_it_was(task: TaskInfo, before: TaskInfo) -> TaskInfo:
     What plugins have chosen for it there stays, as far as the description does not tell it; the
     devices, as long as it claims the same.
     """
-    stays = task.devices is None and task.claims == before.claims
+    claims_the_same = task.claims == before.claims
+    stays = task.devices is None and claims_the_same
     return evolve(
         task,
         status=before.status,
@@ -144,12 +147,14 @@ def as_it_was(task: TaskInfo, before: TaskInfo) -> TaskInfo:
         start_time=before.start_time,
         attained_service=before.attained_service,
         leaving=before.leaving,
+        left_devices=before.left_devices if claims_the_same else None,
+        left_choices=before.left_choices,
         choices=task.choices or before.choices,
         devices=before.devices if stays else task.devices,
     )
 
 
-def _having(task: TaskInfo, chosen: TaskInfo | LeftNode | HasChoices | None) -> TaskInfo:
+def _having(task: TaskInfo, chosen: TaskInfo | HasChoices | None) -> TaskInfo:
     """Return the task with what plugins have chosen for it; None: nothing."""
     choices = EMPTY if chosen is None else chosen.choices
     devices = None if chosen is None else chosen.devices
@@ -192,14 +197,15 @@ def _becomes(status: TaskStatus) -> Callable[[TaskInfo, float], TaskInfo]:
 
 def _ends(status: TaskStatus) -> Callable[[TaskInfo, float], TaskInfo]:
     def ended(task: TaskInfo, now: float) -> TaskInfo:
-        return _having(_ended(task, status, None, None, task.seconds_held(now), None), None)
+        attained = task.seconds_held(now)
+        return _having(_ended(task, status, None, None, attained, *_LEAVES_NONE), None)
 
     return ended
 
 
 def has_left(task: TaskInfo, now: float) -> TaskInfo:
     """Return a task that moves and has left its node: it waits for the one that it is promised."""
-    return _promised(with_run_added(task, now), task.status, task.node_name, None)
+    return _promised(with_run_added(task, now), task.status, task.node_name, *_LEAVES_NONE)
 
 
 def _is_gone(task: TaskInfo, now: float) -> TaskInfo | None:
@@ -719,7 +725,7 @@ class _Applied:
             self._refuse(f"expected one of {known}, got {shown(status)}", "status")
         elif task.status.ended:
             self._refuse(f"task {uid!r}: the task is {task.status.value}; it cannot run again")
-        elif task.leaving is not None and task.leaving.node_name == event.node_name:
+        elif task.leaving is not None and task.leaving == event.node_name:
             content.put("tasks", uid, staying(task, status))
         elif task.status.holds and task.node_name == event.node_name:
             content.put("tasks", uid, placed(task, status, task.node_name))

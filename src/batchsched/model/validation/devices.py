@@ -195,17 +195,22 @@ def devices_of_node_problems(
 
 
 def devices_of_task_problems(
-    claims: Sequence[DeviceClaim], picks: Sequence[DevicePick] | None, /
+    claims: Sequence[DeviceClaim],
+    picks: Sequence[DevicePick] | None = None,
+    left_picks: Sequence[DevicePick] | None = None,
+    /,
 ) -> Problems:
-    """Yield the problems of a task's claims and of the devices that it has."""
+    """Yield the problems of a task's claims, and of its devices, also where it leaves."""
     problems = [*check_claims("claims", claims)]
     if not problems:
         problems = [*_repeated("claims", "claims", [each.name for each in claims])]
-    if picks is not None:
-        problems += check_picks("devices", picks)
-        if not problems:
-            problems += under("devices", picks_of_claims_problems(claims, picks))
     yield from problems
+    for path, given in (("devices", picks), ("left_devices", left_picks)):
+        if given is not None:
+            wrong = [*check_picks(path, given)]
+            yield from wrong
+            if not (problems or wrong):
+                yield from under(path, picks_of_claims_problems(claims, given))
 
 
 def _asked_problems(path: str, amount: object) -> Problems:

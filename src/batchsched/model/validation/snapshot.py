@@ -15,7 +15,6 @@ from batchsched.errors import Fault
 from batchsched.model.cluster import (
     Budget,
     JobInfo,
-    LeftNode,
     NodeInfo,
     PastEviction,
     Preemptible,
@@ -410,6 +409,10 @@ def _is_empty(items: object) -> bool:
     return type(items) is tuple and not items
 
 
+def _is_empty_map(content: object) -> bool:
+    return is_frozen_map(content) and not content
+
+
 class _Check:
     """Collects faults, and caches values that tasks share and that were found valid.
 
@@ -517,6 +520,8 @@ class _Check:
         status, node_name = task.status, task.node_name
         if (
             task.leaving is not None
+            or task.left_devices is not None
+            or not (task.left_choices is EMPTY or _is_empty_map(task.left_choices))
             or type(status) is not TaskStatus
             or not (
                 status in _NODELESS
@@ -552,7 +557,7 @@ class _Check:
             and not task.holds
             and (task.index is None or (type(task.index) is int and task.index >= 0))
             and (task.devices is None or not any(self._device_problems(task)))
-            and (task.choices is EMPTY or not any(choice_problems(task.choices)))
+            and (task.choices is EMPTY or not any(choice_problems("choices", task.choices)))
             and task.checkpoint_time is task.eviction_cost is None
         ):
             return False
@@ -660,8 +665,9 @@ def task_problems(task: TaskInfo, nodes: Collection[str], /) -> Problems:
     yield from _leaving_problems(task, nodes)
     yield from request_problems(task.resreq, task.init_resreq)
     yield from constraint_problems(task)
-    yield from devices_of_task_problems(task.claims, task.devices)
-    yield from choice_problems(task.choices)
+    yield from devices_of_task_problems(task.claims, task.devices, task.left_devices)
+    yield from choice_problems("choices", task.choices)
+    yield from choice_problems("left_choices", task.left_choices, devices="left_devices")
 
 
 def _place_problems(status: object, node_name: object, nodes: Collection[str]) -> Problems:
@@ -685,30 +691,22 @@ def _place_problems(status: object, node_name: object, nodes: Collection[str]) -
         yield from reference_problems("node_name", "node", node_name, nodes, "snapshot")
 
 
-_left_place_problems = FieldChecks(LeftNode, only=("node_name",))
-
-
 def _leaving_problems(task: TaskInfo, nodes: Collection[str]) -> Problems:
-    place = task.leaving
-    if place is None:
-        return
-    if not is_of(place, LeftNode):
-        yield "leaving", f"expected a LeftNode, got {shown(place)}"
-        return
-    problems = [*_left_place_problems(place), *choice_problems(place.choices)]
-    if place.devices is not None:
-        problems += devices_of_task_problems(task.claims, place.devices)
-    yield from under("leaving", iter(problems))
-    if problems:
-        return
-    path = "leaving.node_name"
-    yield from reference_problems(path, "node", place.node_name, nodes, "snapshot")
-    if task.status is not TaskStatus.PIPELINED:
-        known = is_of(task.status, TaskStatus)
-        status = task.status.value if known else shown(task.status)
-        yield "leaving", f"expected None for a task that is {status}: only a promised one moves"
-    elif place.node_name == task.node_name:
-        yield path, f"expected another node than the one that is promised, got {task.node_name!r}"
+    left: object = task.leaving
+    if left is None:
+        message = "expected none without leaving, the name of the node where they were chosen"
+        if task.left_devices is not None:
+            yield "left_devices", message
+        if is_mapping(task.left_choices) and not _is_empty_map(task.left_choices):
+            yield "left_choices", message
+    elif is_text(left) and left:
+        yield from reference_problems("leaving", "node", left, nodes, "snapshot")
+        if task.status is not TaskStatus.PIPELINED:
+            known = is_of(task.status, TaskStatus)
+            status = task.status.value if known else shown(task.status)
+            yield "leaving", f"expected None for a task that is {status}: only a promised one moves"
+        elif left == task.node_name:
+            yield "leaving", f"expected another node than the one that is promised, got {left!r}"
 
 
 def _other_task_problems(task: TaskInfo) -> Problems:

@@ -191,22 +191,22 @@ def has_sound_times(task: TaskInfo) -> bool:
     )
 
 
-def choice_problems(choices: object) -> Problems:
-    """Yield the problems of what plugins have chosen for a task."""
+def choice_problems(path: str, choices: object, /, devices: str = "devices") -> Problems:
+    """Yield the problems of what plugins have chosen for a task; `devices` has its devices."""
     if not is_mapping(choices):
-        yield "choices", f"expected a mapping such as a dict, got {shown(choices)}"
+        yield path, f"expected a mapping such as a dict, got {shown(choices)}"
         return
     for plugin, choice in items_of(choices):
-        path = f"choices[{shown(plugin)}]"
+        place = f"{path}[{shown(plugin)}]"
         if not is_text(plugin):
-            yield path, f"expected the name of a plugin, got {shown(plugin)}"
+            yield place, f"expected the name of a plugin, got {shown(plugin)}"
         elif plugin == DEVICES:
-            yield path, "give it as devices"
+            yield place, f"give it as {devices}"
         else:
             try:
                 frozenset((choice,))
             except Exception:
-                yield path, f"expected something that can be hashed, got {shown(choice)}"
+                yield place, f"expected something that can be hashed, got {shown(choice)}"
 
 
 FieldChecks(Hold, name=any_text, detail=any_text)
@@ -223,6 +223,7 @@ own_task_problems = FieldChecks(
         *("uid", "name", "namespace", "priority_class_name", "priority", "is_backfill"),
         *("is_on_each_node", "creation_time", "scoring_request", "start_time", "estimate"),
         *("attained_service", "holds", "index", "checkpoint_time", "eviction_cost"),
+        "leaving",
     ),
     priority_class_name=any_text,
     priority=_PRIORITY,

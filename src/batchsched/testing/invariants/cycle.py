@@ -288,8 +288,7 @@ class Cycle:
             if outcome is not None:
                 places[uid] = Place(outcome.status, outcome.node_name, outcome.is_backfill)
             elif task.leaving is not None:
-                left = task.leaving.node_name
-                places[uid] = Place(TaskStatus.RELEASING, left, task.is_backfill)
+                places[uid] = Place(TaskStatus.RELEASING, task.leaving, task.is_backfill)
             elif task.status in (TaskStatus.RESERVED, TaskStatus.PIPELINED):
                 places[uid] = Place(TaskStatus.PENDING, None, task.is_backfill)
             else:
@@ -300,7 +299,7 @@ class Cycle:
     def left(self) -> Mapping[str, str]:
         """Task UID to the node that the task leaves while it is promised another one."""
         found = {
-            uid: task.leaving.node_name
+            uid: task.leaving
             for uid, task in self.tasks.items()
             if task.leaving is not None and self.after[uid].status is TaskStatus.PIPELINED
         }
@@ -353,7 +352,7 @@ class Cycle:
         left: dict[str, list[str]] = {name: [] for name in self.nodes}
         for uid, task in self.tasks.items():
             if task.leaving is not None:
-                left[task.leaving.node_name].append(uid)
+                left[task.leaving].append(uid)
             elif task.status.holds and task.node_name in on_node:
                 on_node[task.node_name].append(uid)
         places = {uid: self.before(uid) for uid in self.tasks}
