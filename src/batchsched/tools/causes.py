@@ -19,7 +19,7 @@ from batchsched.causes import WhyPending
 from batchsched.config.registry import Registry
 from batchsched.config.scheduler_config import SchedulerConfig
 from batchsched.model.cluster import JobInfo, TaskStatus
-from batchsched.model.result import DECISIONS, CycleResult
+from batchsched.model.result import DECISIONS, CycleResult, Move
 from batchsched.model.serialisation import JsonValue
 from batchsched.model.snapshot import Snapshot
 from batchsched.model.texts import first_of
@@ -29,6 +29,7 @@ from batchsched.tools.report import as_dict
 from batchsched.trace import (
     JobTaken,
     NodeSought,
+    Placed,
     QueuePassedOver,
     QueueRefused,
     QueueTaken,
@@ -121,6 +122,11 @@ class Side:
     def jobs(self) -> Mapping[str, JobInfo]:
         """The jobs by UID."""
         return {job.uid: job for job in self.snapshot.jobs}
+
+    @cached_property
+    def moves(self) -> Mapping[str, Move]:
+        """What it moves, by task."""
+        return {move.task_uid: move for move in self.result.moves}
 
     def with_rivals(self, position: int) -> TraceEvent:
         """Return an event, with the alternatives that there were. Runs the cycle once more."""
@@ -314,7 +320,7 @@ class _Cause:
         said = [
             f"{turn.action} leaves job {turn.job!r} waiting"
             if each is None
-            else _described(each[1], side.names)
+            else _described(each[1], side)
             for (side, turn), each in zip(sides, found, strict=True)
         ]
         reasons = self._by_side(
@@ -361,13 +367,17 @@ class _Cause:
         goes_on = ranks.index(min(ranks))
         turn, there, waits = turns[goes_on], self._sides[goes_on], self._sides[1 - goes_on]
         reason = None if turn is None else waits.why_not_taken(turn.job)
-        if reason is None:
-            return self._told(said, ())
-        plugin, text = reason
-        reasons = [(plugin, f"{waits.word}: {text}")]
-        if not there.has_plugin(plugin):
-            reasons.append((plugin, f"{there.word}: plugin {plugin!r} is not configured"))
-        return self._told(said, reasons)
+        reasons: list[_Reason] = []
+        if reason is not None:
+            plugin, text = reason
+            reasons.append((plugin, f"{waits.word}: {text}"))
+            if not there.has_plugin(plugin):
+                reasons.append((plugin, f"{there.word}: plugin {plugin!r} is not configured"))
+        found = self._told(said, reasons)
+        if found.why == (NOT_FOUND,) and turn is not None and turn.action in self._differing:
+            text = f"action {turn.action!r} is configured otherwise"
+            return self._told(said, [("", text)], [turn.action])
+        return found
 
 
 _Choice = QueuePassedOver | QueueRefused | JobTaken | NodeSought | StatementEnded
@@ -432,12 +442,16 @@ _STEPS = {
 }
 
 
-def _steps_text(event: StatementEnded, names: Mapping[str, str]) -> str:
+def _step_text(step: Placed, side: Side) -> str:
+    name, move = side.names[step.task], side.moves.get(step.task)
+    if move is not None and (step.node, step.status) == (move.to_node, TaskStatus.PIPELINED.value):
+        return f"moves {name} from {move.from_node} to {step.node}"
+    return _STEPS.get(step.status, "places {} on {}").format(name, step.node)
+
+
+def _steps_text(event: StatementEnded, side: Side) -> str:
     """Return what an action does with tasks."""
-    told = [
-        _STEPS.get(step.status, "places {} on {}").format(names[step.task], step.node)
-        for step in event.steps
-    ]
+    told = [_step_text(step, side) for step in event.steps]
     return f"{event.action} {first_of(told, _MOST_STEPS) or 'does nothing'}"
 
 
@@ -446,7 +460,7 @@ def _last_steps(side: Side, turn: _Turn | None) -> str:
         return "nothing more is decided"
     event = turn.events[-1]
     assert isinstance(event, StatementEnded)
-    return _steps_text(event, side.names)
+    return _steps_text(event, side)
 
 
 def _decision(found: _Found, *, by_node: bool) -> tuple[object, ...]:
@@ -462,7 +476,7 @@ def _decision(found: _Found, *, by_node: bool) -> tuple[object, ...]:
     return (type(event), *what)
 
 
-def _described(event: _Choice, names: Mapping[str, str]) -> str:
+def _described(event: _Choice, side: Side) -> str:
     match event:
         case QueuePassedOver():
             return f"{event.action} skips queue {event.queue!r}, which is overused"
@@ -473,10 +487,10 @@ def _described(event: _Choice, names: Mapping[str, str]) -> str:
         case NodeSought():
             chosen = "no node" if event.node is None else f"node {event.node!r}"
             fit = "" if event.fit == "now" else f" ({event.fit})"
-            return f"{event.action} finds {chosen} for task {names[event.task]!r}{fit}"
+            return f"{event.action} finds {chosen} for task {side.names[event.task]!r}{fit}"
         case StatementEnded():
             undone = "" if event.committed else ", and undoes it"
-            return f"{_steps_text(event, names)}{undone}: {event.why}"
+            return f"{_steps_text(event, side)}{undone}: {event.why}"
 
 
 def _score_reason(event: NodeSought, rival: str) -> _Reason:

@@ -410,10 +410,10 @@ def explain(
     controller is missing, the queues decide it here: place, shares, nodes and changes are those
     after all jobs that lack it were admitted as far as the queues allow.
 
-    Costs O(nodes + tasks), and at most some tens of cycles without preempt and reclaim, each as
-    cheap as the change is small. A change that was enough is tried with these actions too: one or a
-    few more cycles for each kind of change, as slow as the evictions. With `try_changes=False` no
-    changes are tried.
+    Costs O(nodes + tasks), and at most some tens of cycles without consolidate, preempt and
+    reclaim, each as cheap as the change is small. A change that was enough is tried with these
+    actions too: one or a few more cycles for each kind of change, as slow as the evictions. With
+    `try_changes=False` no changes are tried.
 
     Args:
         snapshot: the cluster.

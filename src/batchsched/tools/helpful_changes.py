@@ -55,8 +55,8 @@ from batchsched.tools.node_fit import NodeFit, taken_by
 from batchsched.tools.standings import TaskCounts
 from batchsched.tools.trials import Trials
 
-EVICTING = ("preempt", "reclaim")
-"""The actions that evict."""
+STOPPING = ("consolidate", "preempt", "reclaim")
+"""The actions that stop what runs: they move or evict it."""
 
 _ENDED = 3
 """The number of jobs whose end is tried: the smallest that would leave enough room."""
@@ -618,7 +618,7 @@ def what_helps(
 ) -> tuple[tuple[TriedChange, ...], int]:
     """Return the changes with which the job starts, and any of `wanted`; and how many were tried.
 
-    Cycles that evict are slow on full clusters. So changes are first tried without the evicting
+    Cycles that move or evict are slow on full clusters. So changes are first tried without these
     actions, which is fast and usually right; a change that is enough is then tried again with all
     actions: those that evict may place others first, and take back what was placed before them.
     What lets more tasks be evicted is tried with all of them at once.
@@ -661,8 +661,8 @@ def _starts(
 
 
 def without_evictions(config: SchedulerConfig) -> SchedulerConfig:
-    """Return the configuration without its evicting actions, unless it has no others."""
-    actions = [action for action in config.actions if action.name not in EVICTING]
+    """Return the configuration without what moves or evicts, unless it has no others."""
+    actions = [action for action in config.actions if action.name not in STOPPING]
     return evolve(config, actions=actions) if actions else config
 
 

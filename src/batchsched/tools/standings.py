@@ -18,7 +18,7 @@ from batchsched.live import AttachedScheduler, Cluster, JobArrived
 from batchsched.model.cluster import Hold, JobInfo, Queue, QueueStatus, TaskInfo, TaskStatus
 from batchsched.model.immutable import AsMap
 from batchsched.model.reasons import NodeTally, NoDomain, PendingReason
-from batchsched.model.result import CycleResult
+from batchsched.model.result import CycleResult, Move
 from batchsched.model.snapshot import Snapshot
 from batchsched.model.texts import (
     all_of,
@@ -220,6 +220,7 @@ class Standings:
         self._promised = {promise.task_uid: promise.node_name for promise in promises}
         self._reserved = {promise.task_uid: promise.node_name for promise in result.reserved}
         self._evicted = {eviction.task_uid for eviction in result.evictions}
+        self._moves = {move.task_uid: move for move in result.moves}
         self._queues = {queue.name: queue for queue in snapshot.queues}
         self._below: dict[str, str] = {}
         for queue in reversed(snapshot.queues):
@@ -243,6 +244,9 @@ class Standings:
         if evicted and state in (JobStatus.RUNNING, JobStatus.STARTS):
             are = "is" if evicted == 1 else "are"
             words += f"; {counted(evicted, 'task')} of it {are} evicted in this cycle"
+        moves = [self._moves[task.uid] for task in job.tasks if task.uid in self._moves]
+        if moves and state in (JobStatus.RUNNING, JobStatus.STARTS):
+            words += f"; {self._moved(moves)}"
         sentence = f"{self.name(job)} {words}"
         texts = "; ".join(dict.fromkeys(blocker.text for blocker in blockers))
         if texts:
@@ -310,7 +314,8 @@ class Standings:
         if state is JobStatus.STARTS:
             text += f"start now: {_on(_places(job.tasks, self._starting))}"
         else:
-            text += f"be {self._promise(counts.waiting)}".replace(", waits for", ", and wait for")
+            promise = self._promise(counts.waiting).replace(", waits for", ", and wait for")
+            text += f"be {promise}".replace(", starts once", ", and start once")
         return _blocker(JobStatus.REFUSED, said.who, text)
 
     # Texts
@@ -338,7 +343,46 @@ class Standings:
         places = _places(waiting, self._promised)
         leaving = [name for place in sorted(set(places)) for name in self._leaving.get(place, ())]
         text = f"promised room on {_names(places)}"
-        return f"{text}, waits for {_names(leaving)} to leave" if leaving else text
+        if leaving:
+            text += f", waits for {_names(leaving)} to leave"
+        moves = [told for place in sorted(set(places)) for told in self._moving.get(place, ())]
+        if moves:
+            (who, first), *others = moves
+            told = [f"{who} moves {first}", *(f"{who} {way}" for who, way in others)]
+            text += f", starts once {first_of(told, _NAMED)}"
+        left = [t.held_node for t in waiting if t.leaving is not None and t.held_node is not None]
+        return f"{text}; what moves there still has to leave {_names(left)}" if left else text
+
+    @cached_property
+    def _moving(self) -> Mapping[str, Sequence[tuple[str, str]]]:
+        """Who moves away from a node, and from where to where, by node. O(tasks)."""
+        moving: dict[str, list[tuple[str, str]]] = {}
+        for job in self._snapshot.jobs:
+            for task in job.tasks:
+                move = self._moves.get(task.uid)
+                if move is not None:
+                    left, new = move.from_node, move.to_node
+                elif task.leaving is not None and task.held_node is not None:
+                    left, new = task.held_node, self._promised.get(task.uid, "")
+                else:
+                    continue
+                who = f"job {job.uid}" if len(job.tasks) == 1 else f"task {task.display_name}"
+                way = f"from {left} to {new}" if new else f"away from {left}"
+                moving.setdefault(left, []).append((who, way))
+        return moving
+
+    def _moved(self, moves: Sequence[Move]) -> str:
+        """Return that tasks of a job move in this cycle, where to and for which jobs."""
+        verb = "moves" if len(moves) == 1 else "move"
+        text = f"{counted(len(moves), 'task')} of it {verb} to "
+        text += f"{_names(move.to_node for move in moves)} in this cycle"
+        claimants = {self._job_of.get(move.for_task_uid or "", "") for move in moves} - {""}
+        return f"{text}, for job {_names(claimants)}" if claimants else text
+
+    @cached_property
+    def _job_of(self) -> Mapping[str, str]:
+        """The job of each task, by UIDs. O(tasks)."""
+        return {task.uid: job.uid for job in self._snapshot.jobs for task in job.tasks}
 
     @cached_property
     def _leaving(self) -> Mapping[str, Sequence[str]]:
