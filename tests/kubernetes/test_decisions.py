@@ -5,6 +5,7 @@ from batchsched import (
     Bind,
     CycleResult,
     Eviction,
+    Move,
     Promise,
     Scheduler,
     SchedulerConfig,
@@ -83,6 +84,62 @@ def test_evictions_name_the_pod_and_its_uid_as_a_precondition():
         "deleteOptions": {"preconditions": {"uid": "uid-p2"}},
     }
     assert second["metadata"] == {"name": "p1", "namespace": "a"}
+
+
+def running(name, node_name, cpu):
+    return pod(
+        name,
+        group=name,
+        nodeName=node_name,
+        status={"phase": "Running"},
+        containers=[container({"cpu": cpu})],
+    )
+
+
+def test_a_move_is_a_deletion_and_the_pod_that_waits_for_it_is_nominated():
+    """Another pod replaces the deleted one: who makes it may nominate that to its new node."""
+    whole = pod("whole", group="whole", containers=[container({"cpu": "8"})])
+    snapshot = snapshot_from_objects(
+        nodes=[node("n1"), node("n2")],
+        pods=[running("a", "n1", "2"), running("b", "n2", "2"), whole],
+        pod_groups=[pod_group(name, minMember=1) for name in ("a", "b", "whole")],
+        queues=[{"metadata": {"name": "q"}, "spec": {"weight": 1}}],
+    )
+    scheduler = Scheduler(SchedulerConfig.from_mapping({"actions": "allocate, consolidate"}))
+    result = scheduler.schedule(snapshot)
+    (move,) = result.moves
+    assert (move.task_uid, move.from_node, move.to_node) == ("uid-a", "n1", "n2")
+    assert eviction_objects(result, snapshot) == [
+        {
+            "apiVersion": "policy/v1",
+            "kind": "Eviction",
+            "metadata": {"name": "a", "namespace": "a"},
+            "deleteOptions": {"preconditions": {"uid": "uid-a"}},
+        }
+    ]
+    (nominated,) = nomination_patches(result, snapshot)
+    assert (nominated["metadata"]["name"], nominated["status"]) == (
+        "whole",
+        {"nominatedNodeName": "n1"},
+    )
+    assert binding_objects(result, snapshot) == []
+    # Once it is gone, what replaces it is bound where it was to go, and the other is bound, too.
+    after = next_snapshot(snapshot, result, now=snapshot.now + 1)
+    bindings = binding_objects(scheduler.schedule(after), after)
+    assert {each["metadata"]["name"]: each["target"]["name"] for each in bindings} == {
+        "a": "n2",
+        "whole": "n1",
+    }
+
+
+def test_evictions_come_before_moves():
+    move = Move(task_uid="uid-p2", from_node="n1", to_node="n2", action="consolidate")
+    result = CycleResult(evictions=(evict("uid-lone"),), moves=(move,))
+    names = [each["metadata"]["name"] for each in eviction_objects(result, SNAPSHOT)]
+    assert names == ["lone", "p2"]
+    gone = CycleResult(moves=(Move(task_uid="x", from_node="n1", to_node="n2", action="y"),))
+    with pytest.raises(UnknownNameError, match="'x'"):
+        eviction_objects(gone, SNAPSHOT)
 
 
 def test_a_pod_that_was_given_without_a_uid_is_named_without_one():
