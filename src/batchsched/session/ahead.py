@@ -6,7 +6,7 @@ back. Listeners hear of it as of any move, and of the way back.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Generator, Hashable, Iterable, Mapping
+from collections.abc import Collection, Generator, Hashable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from functools import partial
 from typing import Protocol
@@ -113,21 +113,17 @@ def all_coming(
     Not those tasks that wait for one another, or for `but`: what they must be near is only promised
     beside them, and none of them can be the first.
     """
-    promised = [
-        task
-        for status in statuses
-        for job in session.ledger.jobs_having[status.index].values()
-        for task in job.having(status)
-    ]
     moves: list[_Move] = [
-        (task, TaskStatus.ALLOCATED, task.node, None) for task in promised if task is not but
+        (task, TaskStatus.ALLOCATED, task.node, None)
+        for task in _promised(session, statuses)
+        if task is not but
     ]
     if not moves or not reads_other_nodes(session, but):
         return moves
-    waiting = [move for move in moves if reads_other_nodes(session, move[0])]
+    waiting = [move for move in moves if _must_be_near(move[0])]
     if not waiting:
         return moves
-    moves = [move for move in moves if move not in waiting]
+    moves = [move for move in moves if not _must_be_near(move[0])]
     with ExitStack() as came:
         came.enter_context(moved_for_now(session, [*as_gone(all_leaving(session)), *moves]))
         is_over = False
@@ -140,6 +136,26 @@ def all_coming(
                     moves.append(move)
                     is_over = False
     return moves
+
+
+def coming_depends_on_who_leaves(session: Outlook, but: TaskState) -> bool:
+    """Return whether what is promised may come or not by what leaves, as far as `all_coming`."""
+    return reads_other_nodes(session, but) and any(
+        _must_be_near(task)
+        for task in _promised(session, (TaskStatus.PIPELINED,))
+        if task is not but
+    )
+
+
+def _promised(session: Outlook, statuses: Iterable[TaskStatus]) -> Iterator[TaskState]:
+    for status in statuses:
+        for job in session.ledger.jobs_having[status.index].values():
+            yield from job.having(status)
+
+
+def _must_be_near(task: TaskState) -> bool:
+    near = task.info.pod_affinity
+    return near is not None and bool(near.required)
 
 
 def _may_come(session: Outlook, task: TaskState) -> bool:

@@ -30,9 +30,9 @@ from batchsched.session.ahead import (
     any_reads,
     as_gone,
     as_it_will_be,
+    coming_depends_on_who_leaves,
     looks_ahead,
     moved_for_now,
-    reads_other_nodes,
     refusal_ahead,
 )
 from batchsched.session.session import Session, Statement
@@ -86,7 +86,7 @@ def accepts_without_each(
 ) -> list[bool]:
     """Return for each of some units whether a node will accept a task once it has left, too."""
     accepts: list[bool] = []
-    if reads_other_nodes(session, task):  # who comes may depend on who has left
+    if coming_depends_on_who_leaves(session, task):
         for unit in units:
             with moved_for_now(session, as_gone(unit)), as_it_will_be(session, task, node):
                 accepts.append(session.placement.refusal(task, node) is None)
