@@ -57,9 +57,6 @@ _ACTIONS: dict[str, tuple[Mapping[str, ArgumentValue], ...]] = {
 }
 """The arguments that each action may have."""
 
-_BY_DEFAULT = tuple(name for name in _ACTIONS if name != "consolidate")
-"""The actions that are drawn where none are named."""
-
 _SEQUENCES = (
     ("allocate",),
     ("allocate", "backfill"),
@@ -216,8 +213,7 @@ def configs(
     The simplest is allocate alone, with the default tiers.
 
     Args:
-        actions: the actions that may run; None: all but ``consolidate``, which has to be named.
-            Each configuration has some of them.
+        actions: the actions that may run; None: all. Each configuration has some of them.
             Your own actions appear alone, before and after others, and all together in the
             order given here.
         flags: whether extension points of plugins that are on in the default tiers may be off.
@@ -234,11 +230,11 @@ def configs(
     >>> from hypothesis import find
     >>> config = find(configs(), lambda config: len(config.actions) > 1)
     >>> len(config.actions) > 1 and {action.name for action in config.actions} <= {
-    ...     "allocate", "backfill", "plan", "preempt", "reclaim", "reserve"}
+    ...     "allocate", "backfill", "consolidate", "plan", "preempt", "reclaim", "reserve"}
     True
 
     """
-    allowed = tuple(_BY_DEFAULT if actions is None else actions)
+    allowed = tuple(_ACTIONS if actions is None else actions)
     expect_no(not_names("actions", allowed, may_be_none=False))
     sequences = _sequences(tuple(dict.fromkeys(allowed)))
     # Only one plugin may rank nodes by a key: that may be one of yours.
