@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from attrs import evolve
 from hypothesis import given, settings
-from tests.reference.agreement import check_reference
+from tests.reference import KNOWN_ACTIONS, check_reference
 from tests.support.invariants import check_cycle
 
 from batchsched import (
@@ -42,7 +42,7 @@ def test_no_held_task_is_placed_and_each_says_what_holds_it(
 
 
 @settings(max_examples=150)
-@given(HELD, configs())
+@given(HELD, configs(actions=KNOWN_ACTIONS))
 def test_they_are_held_as_the_reference_holds_them(
     snapshot: Snapshot, config: SchedulerConfig
 ) -> None:

@@ -7,6 +7,6 @@ compared with it.
 """
 
 from tests.reference.agreement import agreement, check_reference
-from tests.reference.schedule import reference_schedule
+from tests.reference.schedule import KNOWN_ACTIONS, reference_schedule
 
-__all__ = ["agreement", "check_reference", "reference_schedule"]
+__all__ = ["KNOWN_ACTIONS", "agreement", "check_reference", "reference_schedule"]

@@ -33,7 +33,10 @@ from tests.reference.reservations import drop_useless_reservations
 from tests.reference.reserve import reserve
 from tests.reference.session import NO_BOUND, Session
 
-__all__ = ["reference_schedule"]
+__all__ = ["KNOWN_ACTIONS", "reference_schedule"]
+
+KNOWN_ACTIONS = ("allocate", "backfill", "plan", "preempt", "reclaim", "reserve")
+"""All that place and evict; none that moves."""
 
 OCCUPYING = (TaskStatus.ALLOCATED, TaskStatus.BINDING, TaskStatus.BOUND, TaskStatus.RUNNING)
 

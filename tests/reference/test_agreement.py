@@ -24,7 +24,7 @@ from batchsched import (
     schedule,
 )
 from batchsched.testing import InvariantViolation, configs, snapshots
-from tests.reference import check_reference, reference_schedule
+from tests.reference import KNOWN_ACTIONS, check_reference, reference_schedule
 from tests.support.clusters import cluster, job, node
 from tests.support.known import WITHOUT_NEWER
 
@@ -33,12 +33,8 @@ def plugins(share: str) -> Mapping[str, object]:
     return {"plugins": ["predicates", share, "nodeorder"]}
 
 
-KNOWN = ("allocate", "backfill", "plan", "preempt", "reclaim", "reserve")
-"""The actions that the reference knows: all that place and evict, none that moves."""
-
-
 @settings(max_examples=200)
-@given(snapshots(), configs(actions=KNOWN))
+@given(snapshots(), configs(actions=KNOWN_ACTIONS))
 def test_decisions_are_those_of_the_reference(snapshot: Snapshot, config: SchedulerConfig) -> None:
     check_reference(snapshot, Scheduler(config).schedule(snapshot), config)
 
