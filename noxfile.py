@@ -41,7 +41,7 @@ REST = ("-m", "slow or hypothesis", "--hypothesis-profile=rest", "--durations=40
 """What `test --quick` left out; property tests, of which it tried five examples, run again.
 
 They try at most 30; all that they ask for in `nightly`, and where no profile is named. It tells
-what took longest: all of it should take no more than six minutes.
+what took longest.
 """
 OF_EXTRAS = (
     *("tests/simulation/test_plots.py", "tests/simulation/test_sweep.py"),

@@ -22,12 +22,11 @@ from attrs import fields
 
 import batchsched
 from batchsched import Snapshot
+from batchsched.model.result import DECISIONS
 from batchsched.session.points import RULES
 from batchsched.state.shortcuts import Shortcut
 
 LIBRARY = Path(batchsched.__file__).parent
-DECISIONS = ("binds", "evictions", "pipelined", "reserved", "planned", "dropped_promises")
-"""The fields of a result that carry out something, or promise to."""
 
 
 def _of(owner: str, makers: tuple[str, ...]) -> Callable[[ast.AST], Iterator[str]]:
@@ -60,7 +59,11 @@ KINDS: dict[str, tuple[Iterable[str], Callable[[ast.AST], Iterator[str]], tuple[
         _of("snapshot", ("Snapshot", "evolve")),
         ("testing",),
     ),
-    "decision": (DECISIONS, _of("result", ("CycleResult", "evolve")), ("testing",)),
+    "decision": (
+        [row.field for row in DECISIONS],
+        _of("result", ("CycleResult", "evolve")),
+        ("testing",),
+    ),
     "extension point": (RULES, _word, ("testing", "plugins")),
     "shortcut": ([each.name for each in Shortcut], _of("Shortcut", ()), ("testing",)),
 }

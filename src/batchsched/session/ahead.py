@@ -118,7 +118,7 @@ def all_coming(
         for task in _promised(session, statuses)
         if task is not but
     ]
-    if not moves or not reads_other_nodes(session, but):
+    if not moves or not _reads_other_nodes(session, but):
         return moves
     waiting = [move for move in moves if _must_be_near(move[0])]
     if not waiting:
@@ -139,8 +139,8 @@ def all_coming(
 
 
 def coming_depends_on_who_leaves(session: Outlook, but: TaskState) -> bool:
-    """Return whether what is promised may come or not by what leaves, as far as `all_coming`."""
-    return reads_other_nodes(session, but) and any(
+    """Return whether it depends on who has left what `all_coming` returns. O(promised tasks)."""
+    return _reads_other_nodes(session, but) and any(
         _must_be_near(task)
         for task in _promised(session, (TaskStatus.PIPELINED,))
         if task is not but
@@ -165,7 +165,7 @@ def _may_come(session: Outlook, task: TaskState) -> bool:
         return session.placement.refusal(task, node) is None
 
 
-def reads_other_nodes(session: Outlook, task: TaskState) -> bool:
+def _reads_other_nodes(session: Outlook, task: TaskState) -> bool:
     """Return whether a predicate reads, for a task, what is on other nodes."""
     return any_reads(session.plugins.swayed, task, (Reads.CLUSTER,))
 
