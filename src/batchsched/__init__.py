@@ -102,7 +102,8 @@ from batchsched.model.topology import Domain, Segment, Topology, TopologyRequest
 from batchsched.plugin.arguments import Arguments
 from batchsched.plugin.extension_points import Plugin
 from batchsched.scheduler import Scheduler, schedule
-from batchsched.session.session import Session, Statement
+from batchsched.session.session import Session
+from batchsched.session.statements import Statement
 
 if TYPE_CHECKING:
     from batchsched.tools import cheapest, check_config, compare, explain, shrink, what_if

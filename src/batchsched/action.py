@@ -14,7 +14,8 @@ from batchsched.placement import Fit, Placement
 from batchsched.plugin.arguments import Arguments
 from batchsched.session.orders import LiveQueue
 from batchsched.session.plugins import PluginSet
-from batchsched.session.session import Session, Statement
+from batchsched.session.session import Session
+from batchsched.session.statements import Statement
 from batchsched.session.turns import Turn, Turns, has_task_to_place, jobs_by_queue, tasks_to_place
 from batchsched.session.victims import EvictionScope, RecentStarts, Victims
 from batchsched.state.records import JobState, NodeState, QueueState, TaskState

@@ -23,7 +23,8 @@ from batchsched.session.attempts import Attempts, Goal, Keeps, retries_largest_f
 from batchsched.session.candidates import Place, may_go_anywhere
 from batchsched.session.limits import may_take, need_of
 from batchsched.session.outlook import accepting_nodes
-from batchsched.session.session import Session, Statement
+from batchsched.session.session import Session
+from batchsched.session.statements import Statement
 from batchsched.session.turns import Turn, Turns, is_starving
 from batchsched.session.undoing import place_with_undoing, second_try
 from batchsched.state.needs import Stage

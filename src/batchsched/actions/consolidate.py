@@ -17,7 +17,8 @@ from batchsched.session.attempts import Attempts, Goal
 from batchsched.session.limits import may_claim
 from batchsched.session.movable import MOVE_SCOPES, Movers
 from batchsched.session.outlook import promises_stand
-from batchsched.session.session import Session, Statement
+from batchsched.session.session import Session
+from batchsched.session.statements import Statement
 from batchsched.session.turns import Turn, Turns, has_task_to_place
 from batchsched.session.victims import EvictionScope, EvictionSearch, WhyNot
 from batchsched.state.memory import DependsOn

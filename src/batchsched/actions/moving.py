@@ -38,7 +38,8 @@ from batchsched.session.candidates import refusal_beside_its_job
 from batchsched.session.limits import limit_on
 from batchsched.session.movable import Movers
 from batchsched.session.outlook import accepting_nodes
-from batchsched.session.session import Session, Statement
+from batchsched.session.session import Session
+from batchsched.session.statements import Statement
 from batchsched.state.memory import DependsOn, forget
 from batchsched.state.records import NodeState, TaskState
 from batchsched.state.shortcuts import Shortcut

@@ -19,7 +19,8 @@ from batchsched.session.candidates import (
 )
 from batchsched.session.limits import may_take_task
 from batchsched.session.outlook import accepting_nodes
-from batchsched.session.session import Session, Statement, TakenUnit
+from batchsched.session.session import Session
+from batchsched.session.statements import Statement, TakenUnit
 from batchsched.session.tracing import tell_best
 from batchsched.state.needs import need_of_job
 from batchsched.state.records import JobState, NodeState, TaskState

@@ -33,7 +33,8 @@ from batchsched.session.limits import (
     record_no_set,
 )
 from batchsched.session.plugins import PRIORITY
-from batchsched.session.session import Session, Statement
+from batchsched.session.session import Session
+from batchsched.session.statements import Statement
 from batchsched.session.turns import Turn, Turns, tasks_to_place
 from batchsched.state.needs import Need, Stage
 from batchsched.state.records import JobState, NodeState, QueueState, TaskState

@@ -15,7 +15,8 @@ from batchsched.model.immutable import EMPTY
 from batchsched.placement import Fit
 from batchsched.plugin.candidates import NodeSet
 from batchsched.session.candidates import Trial, sets_in_turn, try_in
-from batchsched.session.session import Session, Statement
+from batchsched.session.session import Session
+from batchsched.session.statements import Statement
 from batchsched.state.needs import Need, Stage
 from batchsched.state.records import NodeState, TaskState
 

@@ -29,7 +29,8 @@ from batchsched.session.attempts import (
 from batchsched.session.candidates import refusal_beside_its_job, sets_to_evict_in
 from batchsched.session.limits import may_claim
 from batchsched.session.outlook import promises_stand
-from batchsched.session.session import Session, Statement, TakenUnit
+from batchsched.session.session import Session
+from batchsched.session.statements import Statement, TakenUnit
 from batchsched.session.turns import Turn, Turns, has_task_to_place
 from batchsched.session.victims import EvictionScope
 from batchsched.state.needs import Stage

@@ -23,7 +23,8 @@ from batchsched.plugin.arguments import Arguments
 from batchsched.plugin.extension_points import Claim, ClaimStage
 from batchsched.session.attempts import Attempts, Goal, SetRank, retries_largest_first
 from batchsched.session.limits import may_claim, record_claim_refusal
-from batchsched.session.session import Session, Statement, TakenUnit
+from batchsched.session.session import Session
+from batchsched.session.statements import Statement, TakenUnit
 from batchsched.session.turns import Turn, Turns, has_task_to_place, tasks_to_place
 from batchsched.session.victims import EvictionScope, Victims
 from batchsched.state.needs import Stage

@@ -33,7 +33,8 @@ from batchsched.session.candidates import (
     try_what_is_needed,
 )
 from batchsched.session.limits import need_of, record_limit
-from batchsched.session.session import Session, Statement
+from batchsched.session.session import Session
+from batchsched.session.statements import Statement
 from batchsched.session.turns import has_task_to_place, is_starving, tasks_to_place
 from batchsched.state.groups import Counting
 from batchsched.state.memory import DependsOn, Remembered

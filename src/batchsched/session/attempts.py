@@ -54,7 +54,8 @@ from batchsched.session.limits import (
     record_no_set,
 )
 from batchsched.session.outlook import accepting_nodes
-from batchsched.session.session import Session, Statement
+from batchsched.session.session import Session
+from batchsched.session.statements import Statement
 from batchsched.session.turns import Turn, tasks_to_place
 from batchsched.session.undoing import place_with_undoing, second_try
 from batchsched.session.victims import EvictionScope

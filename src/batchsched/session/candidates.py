@@ -24,7 +24,8 @@ from batchsched.plugin.candidates import NodeSet, Part
 from batchsched.plugin.session_view import Besides
 from batchsched.session.limits import need_of
 from batchsched.session.outlook import accepts_without
-from batchsched.session.session import Session, Statement
+from batchsched.session.session import Session
+from batchsched.session.statements import Statement
 from batchsched.session.victims import EvictionScope
 from batchsched.state.groups import Counting, GroupState, JobGroups
 from batchsched.state.memory import DependsOn

@@ -35,7 +35,8 @@ from batchsched.session.ahead import (
     moved_for_now,
     refusal_ahead,
 )
-from batchsched.session.session import Session, Statement
+from batchsched.session.session import Session
+from batchsched.session.statements import Statement
 from batchsched.state.memory import DependsOn
 from batchsched.state.records import NodeState, TaskState
 from batchsched.state.shortcuts import Shortcut

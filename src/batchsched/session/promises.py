@@ -22,7 +22,8 @@ from batchsched.session.candidates import (
     try_in_turn,
 )
 from batchsched.session.limits import limit_on
-from batchsched.session.session import Session, Statement
+from batchsched.session.session import Session
+from batchsched.session.statements import Statement
 from batchsched.state.needs import need_of_task
 from batchsched.state.records import JobState, NodeState, TaskState
 from batchsched.state.vectors import fits

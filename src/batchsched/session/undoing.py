@@ -8,7 +8,8 @@ from itertools import islice
 from batchsched.errors import plugin_error
 from batchsched.model.immutable import FrozenMap
 from batchsched.plugin.candidates import SecondTry
-from batchsched.session.session import Session, Statement
+from batchsched.session.session import Session
+from batchsched.session.statements import Statement
 from batchsched.state.needs import Need
 from batchsched.state.records import Fit, NodeState, TaskState
 

@@ -25,7 +25,8 @@ from batchsched.session.candidates import (
     try_in_turn,
     why_no_set,
 )
-from batchsched.session.session import Session, Statement
+from batchsched.session.session import Session
+from batchsched.session.statements import Statement
 from batchsched.session.turns import tasks_left
 from batchsched.state.needs import Need, Stage
 from batchsched.state.records import Fit, JobState, TaskState

@@ -22,7 +22,8 @@ from batchsched.model.texts import by_frequency, listed
 from batchsched.placement import Fit
 from batchsched.placement.plain_loop import CLOSED, Evaluator, refusal_by
 from batchsched.session.outlook import is_curable
-from batchsched.session.session import Session, Statement
+from batchsched.session.session import Session
+from batchsched.session.statements import Statement
 from batchsched.state.needs import need_of_task
 from batchsched.state.records import NodeState, TaskState
 from batchsched.state.vectors import fits

@@ -15,7 +15,8 @@ from batchsched.session.outlook import (
     curable_nodes,
     promises_stand,
 )
-from batchsched.session.session import Session, TakenUnit
+from batchsched.session.session import Session
+from batchsched.session.statements import TakenUnit
 from batchsched.session.victims import Victims
 from batchsched.state.records import Fit, JobState, NodeState, TaskState
 from batchsched.state.vectors import Vector, fits, is_empty, minus, plus, total_of

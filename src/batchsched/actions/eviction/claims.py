@@ -37,7 +37,8 @@ from batchsched.session.outlook import (
     accepts_without,
     curable_nodes,
 )
-from batchsched.session.session import Session, Statement, TakenUnit
+from batchsched.session.session import Session
+from batchsched.session.statements import Statement, TakenUnit
 from batchsched.session.victims import EvictionScope, WhyNot
 from batchsched.state.memory import DependsOn, forget, reopening
 from batchsched.state.needs import Need, need_of_task

@@ -28,7 +28,8 @@ from batchsched.session.outlook import (
     promises_stand,
     refusals_beside_promises,
 )
-from batchsched.session.session import Session, Statement, TakenUnit
+from batchsched.session.session import Session
+from batchsched.session.statements import Statement, TakenUnit
 from batchsched.session.victims import (
     EvictionScope,
     EvictionSearch,

@@ -47,7 +47,8 @@ from batchsched.session.outlook import (
     accepts_without,
     curable_nodes,
 )
-from batchsched.session.session import Session, TakenUnit
+from batchsched.session.session import Session
+from batchsched.session.statements import TakenUnit
 from batchsched.session.victims import (
     EvictionScope,
     Judges,

@@ -11,7 +11,8 @@ from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from batchsched.actions.placing import NOW_OR_LATER, place
 from batchsched.model.cluster import TaskStatus
 from batchsched.model.immutable import EMPTY
-from batchsched.session.session import Session, Statement, TakenUnit
+from batchsched.session.session import Session
+from batchsched.session.statements import Statement, TakenUnit
 from batchsched.state.records import NodeState, TaskState
 from batchsched.state.shortcuts import Shortcut
 from batchsched.state.vectors import Vector, minus, plus

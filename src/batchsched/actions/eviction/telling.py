@@ -14,7 +14,8 @@ from attrs import evolve
 from batchsched.model.reasons import Unfit
 from batchsched.plugin.extension_points import Claim
 from batchsched.session.eviction_reports import kept_and_free
-from batchsched.session.session import Session, TakenUnit
+from batchsched.session.session import Session
+from batchsched.session.statements import TakenUnit
 from batchsched.session.victims import EvictionScope, RecentStarts, WhyNot
 from batchsched.state.records import NodeState, TaskState
 from batchsched.state.units import EvictionUnit

@@ -26,7 +26,8 @@ from batchsched.session.candidates import (
 )
 from batchsched.session.limits import limit_on, may_take_task, need_of, record_no_set
 from batchsched.session.plugins import GANG
-from batchsched.session.session import Session, Statement
+from batchsched.session.session import Session
+from batchsched.session.statements import Statement
 from batchsched.session.turns import Turns, has_task_to_place, tasks_to_place
 from batchsched.session.victims import EvictionScope, Victims, may_leave
 from batchsched.state.groups import Counting, GroupState

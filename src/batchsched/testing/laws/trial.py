@@ -23,7 +23,8 @@ from batchsched.plugin.session_view import SessionView
 from batchsched.scheduler import Scheduler
 from batchsched.session.kept import PlacementFactory
 from batchsched.session.points import OpenedPlugin
-from batchsched.session.session import Session, Statement
+from batchsched.session.session import Session
+from batchsched.session.statements import Statement
 from batchsched.state.records import Fit, JobState, NodeState, TaskState
 from batchsched.state.vectors import fits, plus
 from batchsched.tools.code import as_code
