@@ -96,18 +96,21 @@ class FaultsError(BatchschedError, ValueError):
     """
 
     most_shown: ClassVar[int | None] = None
-    """The most faults that the message lists, each in a line; it then counts the rest. None: all,
-    those of one kind together."""
+    """The most lines of the message; it then counts the faults that they do not tell. None: all."""
 
     def __init__(self, faults: Iterable[Fault]) -> None:
         self.faults: tuple[Fault, ...] = tuple(faults)
-        told = [(str(fault), 1) for fault in self.faults]
-        shown = _lines_of(self.faults) if self.most_shown is None else told[: self.most_shown]
+        shown = _lines_of(self.faults)[: self.most_shown]
         lines = [line for line, _ in shown]
         left = len(self.faults) - sum(count for _, count in shown)
         if left:
             lines.append(f"... and {left} more; see `faults`")
         super().__init__("\n".join(lines))
+
+    @property
+    def lines(self) -> tuple[str, ...]:
+        """The lines of the message, however many there are."""
+        return tuple(line for line, _ in _lines_of(self.faults))
 
     @classmethod
     def at(cls, path: str, message: str) -> Self:
@@ -121,7 +124,7 @@ class FaultsError(BatchschedError, ValueError):
 class SnapshotError(FaultsError):
     """A snapshot that contradicts itself or holds invalid values.
 
-    The message lists the first 20 faults and counts the rest.
+    The message has at most 20 lines and counts the faults that they do not tell.
     """
 
     most_shown = 20
@@ -150,7 +153,7 @@ class SerialisationError(FaultsError):
 class KubernetesObjectError(FaultsError):
     """Kubernetes objects with missing or invalid fields.
 
-    The message lists the first 20 faults and counts the rest.
+    The message has at most 20 lines and counts the faults that they do not tell.
     """
 
     most_shown = 20

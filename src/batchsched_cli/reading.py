@@ -521,9 +521,9 @@ def path_of(name: str | None, queues: Mapping[str, Queue]) -> Iterator[Queue]:
 
 
 def lines_of(error: BatchschedError) -> Iterator[str]:
-    """Yield a line for each fault that an error tells."""
-    faults = error.faults if isinstance(error, FaultsError) else [error]
-    return (" ".join(str(fault).split("\n")) for fault in faults)
+    """Yield the lines of an error, however many there are; the same fault of many is one."""
+    lines = error.lines if isinstance(error, FaultsError) else [str(error)]
+    return (" ".join(line.split("\n")) for line in lines)
 
 
 def _told(error: OSError) -> str:

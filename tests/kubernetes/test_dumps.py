@@ -739,6 +739,18 @@ def test_values_that_cannot_be_read_are_all_told():
     assert f"{path}: expected an integer of at least 0, got -1" in str(caught.value)
 
 
+def test_the_same_fault_of_many_objects_is_one_line():
+    with pytest.raises(KubernetesObjectError) as caught:
+        read_dump([dumps.pod(f"p-{n:02}", cpu="8 cores") for n in range(40)])
+    line, of_limits = str(caught.value).splitlines()
+    path = "pods['team/p-{}'].spec.containers[0].resources.requests.cpu"
+    assert line.startswith(f"{path.format('00')}: expected a quantity, got '8 cores'")
+    more = ", ".join(path.format(n) for n in ("01", "02"))
+    assert line.endswith(f"(and 39 more: {more}, ...)")
+    assert of_limits == line.replace("requests", "limits")
+    assert len(caught.value.faults) == 80
+
+
 def test_a_configuration_is_told_as_that():
     with pytest.raises(KubernetesObjectError, match="this is a configuration"):
         read_dump({"actions": "allocate", "tiers": []})

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import pickle
-from typing import Any
+from string import ascii_lowercase
+from typing import Any, cast
 
 import pytest
 from hypothesis import given
 
 from batchsched import (
+    Fault,
     JobInfo,
     NodeInfo,
     Queue,
@@ -115,18 +117,29 @@ def test_a_uid_that_is_the_name_is_shown_as_it_is() -> None:
     assert TaskInfo(uid="a/t1", name="t1", namespace="a").display_name == "a/t1"
 
 
-def test_an_error_shows_the_first_twenty_faults_and_has_all() -> None:
-    wrong = [Queue(name=f"q{i:02}", weight=-1) for i in range(25)]
+def test_the_same_fault_of_many_items_is_one_line() -> None:
+    wrong = cast("Any", "high")
+    tasks = [TaskInfo(uid=f"t{n:04}", name="t", priority=wrong) for n in range(3_000)]
+    job = JobInfo(name="j", queue="q", tasks=tasks)
     with pytest.raises(SnapshotError) as caught:
-        Snapshot(queues=wrong)
-    lines = str(caught.value).splitlines()
-    assert len(caught.value.faults) == 25
-    assert lines[:20] == [str(fault) for fault in caught.value.faults[:20]]
-    assert lines[20:] == ["... and 5 more; see `faults`"]
-    assert pickle.loads(pickle.dumps(caught.value)).faults == caught.value.faults
-    with pytest.raises(SnapshotError) as exact:
-        Snapshot(queues=wrong[:20])
-    assert len(str(exact.value).splitlines()) == 20
+        Snapshot(queues=[Queue(name="q", weight=-1)], jobs=[job])
+    faults = caught.value.faults
+    assert len(faults) == 3_001
+    weight, *priorities = sorted(faults, key=lambda fault: "queues" not in fault.path)
+    paths = ", ".join(fault.path for fault in priorities[1:3])
+    said = {str(weight), f"{priorities[0]} (and 2,999 more: {paths}, ...)"}
+    assert {*str(caught.value).splitlines()} == said
+    assert {*caught.value.lines} == said
+
+
+def test_an_error_shows_twenty_lines_and_has_all_faults() -> None:
+    faults = [Fault(letter, "is wrong") for letter in ascii_lowercase[:25]]
+    error = SnapshotError(faults)
+    assert error.faults == tuple(faults)
+    assert error.lines == tuple(map(str, faults))
+    assert str(error).splitlines() == [*error.lines[:20], "... and 5 more; see `faults`"]
+    assert pickle.loads(pickle.dumps(error)).faults == error.faults
+    assert str(SnapshotError(faults[:20])).splitlines() == [*error.lines[:20]]
 
 
 def test_a_name_is_compared_with_those_without_their_namespaces() -> None:
