@@ -190,11 +190,17 @@ def test_what_nothing_reads_is_not_kept(tmp_path):
     assert most < 3 * file.stat().st_size
 
 
-def test_every_fault_of_a_dump_has_a_line():
+def test_every_fault_of_a_dump_has_a_line_and_that_of_many_objects_one():
     objects = [dumps.pod(f"p{place}", "abc") for place in range(30)]
-    ended = run("jobs", given=objects)
-    told = [line.partition("]")[0] for line in ended.err.splitlines() if ".requests." in line]
-    assert sorted(told) == sorted(f"batchsched: pods['team/p{place}'" for place in range(30))
+    ended = run("jobs", given=[*objects, dumps.native_group("g", "three")])
+    told = ended.err.splitlines()
+    assert [line.partition("[")[0] for line in told] == [
+        *["batchsched: pods"] * 2,
+        "batchsched: podgroups.scheduling.k8s.io",
+    ]
+    for line, what in zip(told[:2], ("requests", "limits"), strict=True):
+        assert line.startswith(f"batchsched: pods['team/p0'].spec.containers[0].resources.{what}")
+        assert "(and 29 more: pods['team/p1']" in line
 
 
 def test_all_faults_are_told_at_once(tmp_path):
