@@ -2,11 +2,27 @@
 
 from __future__ import annotations
 
+import re
+
 from attrs import evolve
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from batchsched import PluginOption, Scheduler, SchedulerConfig, Snapshot, Tier, explain, what_if
+from batchsched import (
+    JobInfo,
+    NodeInfo,
+    PluginOption,
+    Queue,
+    Resource,
+    Scheduler,
+    SchedulerConfig,
+    Snapshot,
+    TaskInfo,
+    Tier,
+    TopologyRequest,
+    explain,
+    what_if,
+)
 from batchsched.live import TaskRemoved, TaskSucceeded
 from batchsched.testing import configs, snapshots
 from batchsched.tools import Explanation, JobStatus, starts
@@ -26,6 +42,22 @@ def contradictions(answer: Explanation, *, others_start: bool = True) -> list[st
         found += [f"never fits, and {each.text} is enough" for each in ends]
         if answer.lacking and answer.at_once >= answer.lacking:
             found.append(f"never fits, and {answer.at_once} of {answer.lacking} would fit now")
+        could = re.search(r"(?:could hold|only) (\d+)(?:$| of the)", text)
+        room = max((each.room_for or 0 for each in answer.nearest_domains), default=0)
+        if could and max(room, answer.placed) > int(could[1]):
+            found.append(f"only {could[1]} could ever be held, and more have room now")
+    found += [
+        f"group {each.group} lacks tasks, and has all"
+        for each in answer.groups
+        if each.has >= each.needs
+    ]
+    found += [
+        f"{near.name} has no device free, and nobody has one there"
+        for near in answer.nearest
+        if near.refusal.endswith(("1 taken", "2 taken", "3 taken"))
+        and not near.holders
+        and not others_start
+    ]
     if answer.nearest_domains and answer.lacking:
         found += [
             f"{each.name} has room for all, and none has"
@@ -57,18 +89,24 @@ def contradictions(answer: Explanation, *, others_start: bool = True) -> list[st
     return found
 
 
-WITH_RACKS = snapshots(topologies=True, always=("topologies", "gangs", "running"))
+WITH_RACKS = snapshots(always=("topologies", "gangs", "running"))
+WITH_ALL = snapshots(always=("topologies", "devices", "groups", "gangs", "running"))
 
 
-def with_topology(config: SchedulerConfig) -> SchedulerConfig:
-    if any(plugin.name == "topology" for tier in config.tiers for plugin in tier.plugins):
-        return config
-    return evolve(config, tiers=[*config.tiers, Tier(plugins=[PluginOption(name="topology")])])
+def with_plugins(config: SchedulerConfig) -> SchedulerConfig:
+    """Return a configuration that minds racks and devices."""
+    named = {plugin.name for tier in config.tiers for plugin in tier.plugins}
+    more = [PluginOption(name=name) for name in ("topology", "devices") if name not in named]
+    return evolve(config, tiers=[*config.tiers, Tier(plugins=more)]) if more else config
 
 
-@settings(max_examples=25, deadline=None)
-@given(snapshot=WITH_RACKS, config=configs(flags=False).map(with_topology), pick=st.integers(0, 5))
-def test_no_two_sentences_about_racks_contradict_each_other(
+@settings(max_examples=40, deadline=None)
+@given(
+    snapshot=WITH_RACKS | WITH_ALL,
+    config=configs(flags=False).map(with_plugins),
+    pick=st.integers(0, 5),
+)
+def test_no_two_sentences_about_racks_groups_and_devices_contradict_each_other(
     snapshot: Snapshot, config: SchedulerConfig, pick: int
 ) -> None:
     """Each advice about them starts the job, too."""
@@ -94,3 +132,20 @@ def test_no_two_sentences_of_an_answer_contradict_each_other(
     for uid in jobs[pick % 2 :: 2][:3]:
         answer = explain(snapshot, result, uid, config=config)
         assert contradictions(answer) == [], str(answer)
+
+
+def test_where_a_queue_has_to_wait_no_rack_is_said_to_lack_room() -> None:
+    """The rack has room; what the other queue is guaranteed keeps it free."""
+    cpu = Resource(milli_cpu=1000)
+    task = TaskInfo(uid="t", name="t", resreq=cpu)
+    asks = TopologyRequest(required="rack")
+    snapshot = Snapshot(
+        nodes=[NodeInfo(name="n1", allocatable=2 * cpu, labels={"rack": "r1"})],
+        queues=[Queue(name="q"), Queue(name="other", guarantee=2 * cpu)],
+        jobs=[JobInfo(name="j", queue="q", tasks=[task], topology=asks)],
+    )
+    config = with_plugins(SchedulerConfig())
+    answer = explain(snapshot, Scheduler(config).schedule(snapshot), "default/j", config=config)
+    assert answer.standing.state is JobStatus.QUOTA
+    assert answer.available == 1
+    assert (answer.level, answer.nearest_domains) == ("", ())

@@ -65,6 +65,11 @@ class RoomInSets:
     domains: Sequence[Area]
     """The domains of the required level that are open to it; of several levels, the narrowest."""
 
+    @property
+    def level(self) -> str:
+        """The level of which one domain must hold all, if none does now; empty: one does."""
+        return "" if self.sets or self.no_domain is None else self.no_domain.level
+
     def blocked(self, task: TaskState) -> TaskState | None:
         """Return the task that finds no place after others; None: it is the given one.
 
@@ -172,12 +177,12 @@ def _topology_of(session: Session, no_domain: NoDomain) -> Topology:
 def nearest_domains(
     session: Session, room: RoomInSets, fits: Sequence[NodeFit]
 ) -> tuple[NearDomain, ...]:
-    """Return the three domains of the required level that have most room. O(nodes).
+    """Return the three domains of the required level that have most room, if none has enough.
 
-    If each segment may be in any, those that have no room for one.
+    If each segment may be in any, those that have no room for one. O(nodes).
     """
     told, together, dimensions = room.no_domain, room.need.tasks, session.ledger.dimensions
-    if told is None:
+    if told is None or room.sets:
         return ()
     counts = session.state.view.counts(room.need, Stage.NOW)
     if told.is_of_segments_alone:

@@ -524,7 +524,7 @@ def explain(
                 placed=0 if blocked is None else placed,
                 available=sum(fit.takes_it for fit in fits) if blocked is None else 0,
                 unfit=counted(fits, task.info) if blocked is None else unfit,
-                level="" if room is None or room.no_domain is None else room.no_domain.level,
+                level="" if room is None else room.level,
                 nearest_domains=domains,
                 nearest=nearest_nodes(session, result, task, fits),
             )
