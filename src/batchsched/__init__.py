@@ -6,13 +6,10 @@ There is no I/O, no clock and no randomness: the same snapshot always gives the
 same result.
 """
 
+from importlib import import_module
 from typing import TYPE_CHECKING
 
-from batchsched.actions.action import Action
 from batchsched.causes import ConditionReason, HoldKind, UnfitReason, WhyPending
-from batchsched.config.options import ActionOption, PluginOption, Tier
-from batchsched.config.registry import Registry, default_registry
-from batchsched.config.scheduler_config import SchedulerConfig
 from batchsched.errors import (
     ActionError,
     ArgumentError,
@@ -67,7 +64,7 @@ from batchsched.model.constraints import (
     TolerationOperator,
     WeightedPodTerm,
 )
-from batchsched.model.described import describe_exports
+from batchsched.model.described import describe, describe_exports
 from batchsched.model.notice import Notice, NoticeCode
 from batchsched.model.reasons import (
     EvictionReport,
@@ -99,39 +96,59 @@ from batchsched.model.result import (
 )
 from batchsched.model.snapshot import Snapshot
 from batchsched.model.topology import Domain, Segment, Topology, TopologyRequest
-from batchsched.plugin.arguments import Arguments
-from batchsched.plugin.extension_points import Plugin
-from batchsched.scheduler import Scheduler, schedule
-from batchsched.session.session import Session
-from batchsched.session.statements import Statement
 
 if TYPE_CHECKING:
+    from batchsched.actions.action import Action
+    from batchsched.config.options import ActionOption, PluginOption, Tier
+    from batchsched.config.registry import Registry, default_registry
+    from batchsched.config.scheduler_config import SchedulerConfig
+    from batchsched.plugin.arguments import Arguments
+    from batchsched.plugin.extension_points import Plugin
+    from batchsched.scheduler import Scheduler, schedule
+    from batchsched.session.session import Session
+    from batchsched.session.statements import Statement
     from batchsched.tools import cheapest, check_config, compare, explain, shrink, what_if
     from batchsched.transition.decisions import reservations_to_keep
     from batchsched.transition.event_rules import as_new
     from batchsched.transition.next_snapshot import next_snapshot
 else:
-    # Imported when first used: a cycle needs neither operators' tools nor transitions.
-    _TOOLS = ("cheapest", "check_config", "compare", "explain", "shrink", "what_if")
+    # Imported when first used: who reads or makes data needs no scheduler, and a scheduler needs
+    # neither operators' tools nor transitions.
+    _MODULES = ("action", "devices", "kubernetes", "live", "plugin", "simulation", "tools", "trace")
+    _LATER = {
+        "Action": "batchsched.actions.action",
+        "ActionOption": "batchsched.config.options",
+        "PluginOption": "batchsched.config.options",
+        "Tier": "batchsched.config.options",
+        "Registry": "batchsched.config.registry",
+        "default_registry": "batchsched.config.registry",
+        "SchedulerConfig": "batchsched.config.scheduler_config",
+        "Arguments": "batchsched.plugin.arguments",
+        "Plugin": "batchsched.plugin.extension_points",
+        "Scheduler": "batchsched.scheduler",
+        "schedule": "batchsched.scheduler",
+        "Session": "batchsched.session.session",
+        "Statement": "batchsched.session.statements",
+        "cheapest": "batchsched.tools",
+        "check_config": "batchsched.tools",
+        "compare": "batchsched.tools",
+        "explain": "batchsched.tools",
+        "shrink": "batchsched.tools",
+        "what_if": "batchsched.tools",
+        "reservations_to_keep": "batchsched.transition.decisions",
+        "as_new": "batchsched.transition.event_rules",
+        "next_snapshot": "batchsched.transition.next_snapshot",
+    }
 
     def __getattr__(name: str) -> object:
-        if name == "tools" or name in _TOOLS:
-            import batchsched.tools  # noqa: PLC0415
-
-            return batchsched.tools if name == "tools" else getattr(batchsched.tools, name)
-        if name == "as_new":
-            from batchsched.transition.event_rules import as_new  # noqa: PLC0415
-
-            return as_new
-        if name == "next_snapshot":
-            from batchsched.transition.next_snapshot import next_snapshot  # noqa: PLC0415
-
-            return next_snapshot
-        if name == "reservations_to_keep":
-            from batchsched.transition.decisions import reservations_to_keep  # noqa: PLC0415
-
-            return reservations_to_keep
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        if name in _MODULES:
+            return import_module(f"batchsched.{name}")
+        if name not in _LATER:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        found = getattr(import_module(_LATER[name]), name)
+        if isinstance(found, type):
+            describe(found)
+        return found
 
     def __dir__() -> list[str]:
         return sorted([*__all__, "__version__"])

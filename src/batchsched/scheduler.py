@@ -26,7 +26,6 @@ from batchsched.errors import (
     SnapshotError,
     problem_of,
 )
-from batchsched.live.attached import AttachedScheduler, KeptState, WarmCycles
 from batchsched.model.notice import Notice
 from batchsched.model.result import CycleResult
 from batchsched.model.snapshot import Snapshot
@@ -41,10 +40,11 @@ from batchsched.session.session import Session
 from batchsched.state.ledger import Ledger
 from batchsched.state.shortcuts import ALL_SHORTCUTS, Shortcut
 from batchsched.trace import Teller, Trace
-from batchsched.transition.content import Content
 
 if TYPE_CHECKING:
+    from batchsched.live.attached import AttachedScheduler, KeptState, WarmCycles
     from batchsched.live.cluster import Cluster
+    from batchsched.transition.content import Content
 
 
 class Scheduler:
@@ -153,7 +153,7 @@ placement, predicates, priority, proportion, protection, sjf, sla, topology, usa
             for (position, option), plugin in zip(placed, made.plugins, strict=True)
         ]
         # A trace shows every evaluation, so nothing may be taken from the last cycle.
-        self._warm = WarmCycles(self) if warm and trace is None else None
+        self._warm = self._warm_cycles() if warm and trace is None else None
         self._actions: list[tuple[str, Action]] = [
             (option.name, action) for option, action in zip(options, made.actions, strict=True)
         ]
@@ -312,7 +312,8 @@ evicted (default/j)
                 an invalid object.
 
         """
-        from batchsched.live.cluster import Cluster  # noqa: PLC0415 - most schedulers need none
+        from batchsched.live.attached import AttachedScheduler  # noqa: PLC0415 - few need it
+        from batchsched.live.cluster import Cluster  # noqa: PLC0415
 
         if not is_of(cluster, Cluster):
             message = f"expected a batchsched.live.Cluster, got {shown(cluster)}"
@@ -321,7 +322,14 @@ evicted (default/j)
 
     def keep(self, content: Content, /) -> KeptState:
         """Return the state that this configuration keeps up to date for a live cluster."""
+        from batchsched.live.attached import KeptState  # noqa: PLC0415
+
         return KeptState(content, self._open_on)
+
+    def _warm_cycles(self) -> WarmCycles:
+        from batchsched.live.attached import WarmCycles  # noqa: PLC0415
+
+        return WarmCycles(self)
 
     @property
     def keeps(self) -> bool:

@@ -4,80 +4,51 @@
 memory, has no input or output, and its time advances only by `TimePassed`.
 """
 
-from typing import TYPE_CHECKING
-
 from batchsched.live.attached import AttachedScheduler
-
-if TYPE_CHECKING:
-    from batchsched.live.cluster import Cluster
-    from batchsched.live.reconciler import Reconciler
-    from batchsched.live.seen import (
-        Correction,
-        CorrectionKind,
-        Deleted,
-        HeldDevices,
-        InFlight,
-        Seen,
-    )
-    from batchsched.transition.events import (
-        NO_LIMIT,
-        BindRefused,
-        BudgetsChanged,
-        DevicesChanged,
-        EndedJobsRemoved,
-        Event,
-        EvictionRefused,
-        JobArrived,
-        JobChanged,
-        JobEnded,
-        JobRemoved,
-        NodeAdded,
-        NodeChanged,
-        NodeRemoved,
-        NoLimit,
-        OtherTaskArrived,
-        QueueAdded,
-        QueueChanged,
-        QueueRemoved,
-        TaskChanged,
-        TaskFailed,
-        TaskFound,
-        TaskGone,
-        TaskHoldsChanged,
-        TaskReleasing,
-        TaskRemoved,
-        TasksAdded,
-        TaskStarted,
-        TaskSucceeded,
-        TimePassed,
-        TopologiesChanged,
-    )
-else:
-    # Imported when first used: every scheduler loads this package, and few have a live cluster.
-    def __getattr__(name: str) -> object:
-        if name not in __all__:
-            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-        if name == "Cluster":
-            from batchsched.live.cluster import Cluster  # noqa: PLC0415
-
-            return Cluster
-        if name == "Reconciler":
-            from batchsched.live.reconciler import Reconciler  # noqa: PLC0415
-
-            return Reconciler
-        if name in _SEEN:
-            from batchsched.live import seen  # noqa: PLC0415
-
-            return getattr(seen, name)
-        from batchsched.transition import events  # noqa: PLC0415
-
-        return getattr(events, name)
-
-    def __dir__() -> list[str]:
-        return sorted(__all__)
-
-
-_SEEN = ("Correction", "CorrectionKind", "Deleted", "HeldDevices", "InFlight", "Seen")
+from batchsched.live.cluster import Cluster
+from batchsched.live.reconciler import Reconciler
+from batchsched.live.seen import (
+    Correction,
+    CorrectionKind,
+    Deleted,
+    HeldDevices,
+    InFlight,
+    Seen,
+)
+from batchsched.model.described import describe_exports
+from batchsched.transition.events import (
+    NO_LIMIT,
+    BindRefused,
+    BudgetsChanged,
+    DevicesChanged,
+    EndedJobsRemoved,
+    Event,
+    EvictionRefused,
+    JobArrived,
+    JobChanged,
+    JobEnded,
+    JobRemoved,
+    NodeAdded,
+    NodeChanged,
+    NodeRemoved,
+    NoLimit,
+    OtherTaskArrived,
+    QueueAdded,
+    QueueChanged,
+    QueueRemoved,
+    TaskChanged,
+    TaskFailed,
+    TaskFound,
+    TaskGone,
+    TaskHoldsChanged,
+    TaskReleasing,
+    TaskRemoved,
+    TasksAdded,
+    TaskStarted,
+    TaskSucceeded,
+    TimePassed,
+    TopologiesChanged,
+)
 
 __all__ = [
     "NO_LIMIT",
@@ -121,3 +92,5 @@ __all__ = [
     "TimePassed",
     "TopologiesChanged",
 ]
+
+describe_exports(__name__)
