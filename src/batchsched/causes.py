@@ -300,6 +300,11 @@ class HoldKind(Enum):
         *("the claim {} does not exist", "the claim {}exists"),
     )
     """A claim of devices that it names, or the template of one, does not exist."""
+    NAMESPACE_QUOTA = (
+        *("NamespaceQuota", JobStatus.INCOMPLETE, "the ResourceQuota of its namespace is used up"),
+        *("ResourceQuota {} is used up", "ResourceQuota {}has room for its pods"),
+    )
+    """The ResourceQuota of its namespace lets no more of its pods be made."""
     SCHEDULERS = (
         *("Schedulers", JobStatus.REFUSED, "its pods name different schedulers"),
         *("its pods name different schedulers: {}", "its pods name one scheduler"),
@@ -341,6 +346,7 @@ class HoldKind(Enum):
         return self in (
             *(HoldKind.GROUP_MISSING, HoldKind.NO_QUEUE, HoldKind.DEPENDENCIES),
             *(HoldKind.NEVER_ADMITTED, HoldKind.SCHEDULERS, HoldKind.CLAIM_MISSING),
+            HoldKind.NAMESPACE_QUOTA,
         )
 
 

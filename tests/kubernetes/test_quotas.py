@@ -1,5 +1,6 @@
 """Quotas of queues: of pods, of what Kueue has reserved, and what becomes of them in answers."""
 
+import pytest
 from tests.support import dumps
 from tests.support.program import run
 
@@ -238,12 +239,44 @@ def test_a_job_without_pods_waits_and_a_resource_quota_that_is_used_up_is_why():
         status = {"hard": hard, "used": {"requests.cpu": used, "pods": "1"}}
         quota = dumps.thing("v1", "ResourceQuota", "compute", spec={"hard": hard}, status=status)
         ended = run("why", "new", *WIDE, given=[dumps.node("n1"), job, quota])
-        assert ("of 4 cpu (requests.cpu), 3 cpu are in use" in ended.out) is is_why
+        assert ended.lines[0].startswith("team/new waits, incomplete: ")
+        assert ("no more pods of Job new be made: 3 cpu of 4 cpu (requests.cpu)" in ended.out) is (
+            is_why
+        )
+        assert ("once ResourceQuota compute has room for its pods" in ended.out) is is_why
         assert "starts now" not in ended.out
+        assert "check" not in ended.out
     for status in ({"active": 2}, {"conditions": [dumps.condition("Complete", "True")]}):
         assert read_dump([job | {"status": status}]).snapshot.jobs == ()
     pod = dumps.pod("new-a", owner=job, on="n1")
     assert read_dump([dumps.node("n1"), job, pod]).snapshot.jobs == ()
+
+
+@pytest.mark.parametrize("system", ["kubernetes", "volcano"])
+def test_a_group_lacks_the_pods_that_a_resource_quota_lets_not_be_made(system):
+    hard = {"pods": "1"}
+    quota = dumps.thing(
+        *("v1", "ResourceQuota", "few"),
+        spec={"hard": hard},
+        status={"hard": hard, "used": {"pods": "1"}},
+    )
+    if system == "kubernetes":
+        job = dumps.thing("batch/v1", "Job", "new", spec={"parallelism": 2})
+        job["spec"]["template"] = dumps.template("1")
+        group = dumps.native_group("new-1", 2, owner=job)
+        pods = dumps.members("new-1", 1, owner=job)
+        given = [job, group, *pods]
+    else:
+        job = dumps.volcano_job("new", 2)
+        group = dumps.volcano_group("new-1", 2, owner=job)
+        given = [dumps.volcano_queue("default"), job, group, *dumps.volcano_pods("new-1", "new", 1)]
+    ended = run("why", "new", *WIDE, given=[dumps.node("n1"), *given])
+    assert ended.lines[0].endswith("waits, incomplete: 1 of the 2 tasks that it needs exist")
+    ended = run("why", "new", *WIDE, given=[dumps.node("n1"), *given, quota])
+    assert ended.lines[0].endswith(
+        "waits, incomplete: ResourceQuota few lets no more pods of Job new be made: 1 pod of 1 pod "
+        "(pods) in use, and each pod needs 1 pod"
+    )
 
 
 def test_a_resize_that_is_deferred_is_told():

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
-from itertools import chain
+from itertools import chain, islice
 from typing import Literal, cast
 
 from attrs import evolve
@@ -26,6 +26,7 @@ from batchsched.kubernetes.groups import (
     coscheduling_key,
     group_field,
     keep_to_pools,
+    missing_pods,
     most_pods,
     note_dependents,
     phase_of,
@@ -280,6 +281,7 @@ class ObjectsReader:
         keep_to_pools(self._drafts, objects, nodes)
         for draft in self._drafts:
             self._hold_if_suspended(draft)
+            self._hold_if_no_pods_can_be_made(draft)
             self._make_tasks(draft)
             take_preemptable(draft)
         Enqueue(self._drafts, self._queues, nodes, self._others).tell()
@@ -666,7 +668,7 @@ class ObjectsReader:
         draft.min_available = 1
         draft.queue = job.labels.get(api.KAI_QUEUE, "") if name == api.KAI_SCHEDULER else ""
         template = Template("main", count, job.spec, job)
-        used_up = used_up_by(self._objects, job, template.pod_object)
+        used_up = used_up_by(self._objects, template.pod_object)
         if used_up is not None:
             draft.holds.append(used_up)
             draft.templates.append(template)
@@ -683,6 +685,15 @@ class ObjectsReader:
         draft.holds += self._holds_of_suspended(job, has_workload=False)
         draft.templates.append(Template("main", count, job.spec, job))
         return draft
+
+    def _hold_if_no_pods_can_be_made(self, draft: JobDraft) -> None:
+        """Hold a group with fewer pods than it needs, if a ResourceQuota is why."""
+        is_short = len(draft.pods) < (draft.min_available or 0)
+        if not is_short or draft.holds or draft.templates or draft.is_missing:
+            return
+        templates = missing_pods(draft, self._objects)
+        holds = (used_up_by(self._objects, each.pod_object) for each in templates)
+        draft.holds += islice((hold for hold in holds if hold is not None), 1)
 
     def _hold_if_suspended(self, draft: JobDraft) -> None:
         main, has_workload = draft.main, draft.is_suspended_by_kueue

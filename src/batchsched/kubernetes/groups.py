@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from attrs import evolve
@@ -396,6 +397,17 @@ def volcano_templates(draft: JobDraft, objects: DumpObjects) -> list[Template]:
         draft.objects.append(owner)
         return _templates_of(owner)
     return []
+
+
+def missing_pods(draft: JobDraft, objects: DumpObjects) -> Iterator[Template]:
+    """Yield the templates by which the Job that owns a group has still to make pods."""
+    for owner in objects.owner_objects(draft.objects[0]) if draft.objects else ():
+        there = Counter(pod.role for pod in draft.pods)
+        templates = _templates_of(owner) if owner.api_group == api.VOLCANO_JOBS else []
+        if (owner.api_group, owner.kind) == (api.BATCH, "Job"):
+            templates = [Template("main", most_pods(owner), owner.spec, owner)]
+            there = Counter({"main": len(draft.pods)})
+        yield from (each for each in templates if there[each.set_name] < each.count)
 
 
 def note_dependents(draft: JobDraft, objects: DumpObjects) -> None:

@@ -1,4 +1,4 @@
-"""ResourceQuotas of namespaces: why the pods of a Job are not made."""
+"""ResourceQuotas of namespaces: why pods of a job are not made."""
 
 from __future__ import annotations
 
@@ -15,20 +15,19 @@ _ALONE = ("cpu", "memory", "ephemeral-storage")
 _PODS = ("pods", "count/pods")
 
 
-def used_up_by(objects: DumpObjects, job: KubernetesObject, pod: KubernetesObject) -> Hold | None:
-    """Return what holds a Job: a ResourceQuota that lets no more of its pods be made; or None.
+def used_up_by(objects: DumpObjects, pod: KubernetesObject) -> Hold | None:
+    """Return what holds a job: a ResourceQuota that lets no more of its pods be made; or None.
 
     What a quota counts only of some pods, by `scopes`, is not asked.
 
     Args:
         objects: all objects.
-        job: the Job.
-        pod: a pod as its template has it.
+        pod: a pod as a template has it, with the name and namespace of its Job.
 
     """
     for quota in objects.of("", "ResourceQuota"):
         spec, status = quota.spec, quota.status
-        if quota.namespace != job.namespace or spec.get("scopes") or spec.get("scopeSelector"):
+        if quota.namespace != pod.namespace or spec.get("scopes") or spec.get("scopeSelector"):
             continue
         hard, used = status.child("hard"), status.child("used")
         for name in sorted(key for key in hard.content if type(key) is str):
@@ -38,10 +37,10 @@ def used_up_by(objects: DumpObjects, job: KubernetesObject, pod: KubernetesObjec
                 continue
             most, held = hard.quantity(name, milli=unit) or 0, used.quantity(name, milli=unit) or 0
             if held + asked > most:
-                text = f"no pod of Job {job.name} can be made: of "
-                text += f"{amount_text(what, most)} ({name}), {amount_text(what, held)} are in use"
-                text += f", and each pod needs {amount_text(what, asked)}"
-                return Hold(HoldKind.CHECK, f"ResourceQuota {quota.name}", text)
+                text = f"ResourceQuota {quota.name} lets no more pods of Job {pod.name} be made: "
+                text += f"{amount_text(what, held)} of {amount_text(what, most)} ({name}) in use, "
+                text += f"and each pod needs {amount_text(what, asked)}"
+                return Hold(HoldKind.NAMESPACE_QUOTA, quota.name, text)
     return None
 
 
