@@ -146,8 +146,8 @@ class Question:
         """The cluster once all of these are submitted, by which its configuration is chosen."""
         self._configuration: Configuration | None = None
         self._result: CycleResult | None = None
-        self._left_out: dict[str, str] = {}
-        """The schedulers of the pods that are no jobs, by names."""
+        self._left_out: dict[str, tuple[str, str]] = {}
+        """The kinds and schedulers of pods that are no jobs, and of their owners, by names."""
 
     def asked(self, function: Callable[[Question], Answer]) -> Answer:
         """Return the answer of a command.
@@ -207,8 +207,10 @@ class Question:
             waits = state.get("phase", "Pending") == "Pending" and not wants.get("nodeName")
             if "deletionTimestamp" not in about and (namespace, name) not in tasks:
                 scheduler = _scheduler_of(pod)
-                self._left_out[name] = self._left_out[f"{namespace}/{name}"] = scheduler
                 counts[scheduler] += waits
+                for kind, title in (("pod", name), *_owners_of(about)):
+                    for each in (title, f"{namespace}/{title}"):
+                        self._left_out.setdefault(each, (kind, scheduler))
         counts = +counts  # without those of which none waits
         for scheduler, count in sorted(counts.items()):
             pods = "1 pod that waits is" if count == 1 else f"{count} pods that wait are"
@@ -356,7 +358,8 @@ class Question:
         except UnknownNameError:
             if name not in self._left_out:
                 raise
-        raise UsageError(f"pod {name} is no job here: {_TAKES.format(self._left_out[name])}")
+        kind, scheduler = self._left_out[name]
+        raise UsageError(f"{kind} {name} is no job here: {_TAKES.format(scheduler)}")
 
     def _given(self) -> tuple[list[Object], Snapshot | None]:
         """Return the objects that are given, or the snapshot that was kept."""
@@ -809,6 +812,14 @@ def _is_config_map(given: Object) -> bool:
 def _part(given: Object, key: str) -> Object:
     part: object = given.get(key)
     return cast("Object", part) if isinstance(part, dict) else {}
+
+
+def _owners_of(metadata: Object) -> Iterator[tuple[str, str]]:
+    """Yield the kinds and names of what owns an object, as far as they can be read."""
+    owners = metadata.get("ownerReferences")
+    for owner in owners if isinstance(owners, list) else ():
+        if isinstance(owner, dict):
+            yield str(owner.get("kind")), str(owner.get("name"))
 
 
 def _scheduler_of(pod: Object) -> str:

@@ -35,6 +35,14 @@ def test_pods_of_no_group_are_preempted_by_the_kube_scheduler():
     assert again["hi"] != "Promised"
 
 
+def test_pods_of_the_kube_scheduler_that_is_asked_about_are_preempted_too():
+    given = [*FULL, dumps.pod("hi", priority=9), dumps.pod("lo", on="n1")]
+    words = ("--scheduler", "default-scheduler")
+    assert states(given, *words) == {"hi": "Promised", "lo": "Running"}
+    told = run("why", "hi", *words, given=given)
+    assert "configuration: kubernetes" in told.out
+
+
 def test_pods_of_daemon_sets_and_nodes_only_occupy():
     for kind in ("DaemonSet", "Node"):
         owner = dumps.thing("apps/v1", kind, "owner")

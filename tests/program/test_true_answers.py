@@ -539,6 +539,11 @@ def test_pods_that_only_occupy_can_be_ended_and_are_advised():
     assert run("what-if", "end wep", given=objects).status == 2
     asked = run("why", "web", given=objects)
     assert "--scheduler default-scheduler takes its pods as jobs" in asked.err
+    job = dumps.thing("batch/v1", "Job", "crawl", spec={"parallelism": 1})
+    objects += [job, dumps.pod("crawl-x7", owner=job)]
+    for name in ("crawl", "team/crawl"):
+        asked = run("why", name, given=objects)
+        assert f"Job {name} is no job here: scheduler default-scheduler places" in asked.err
 
 
 def test_guarantees_of_others_are_told_where_they_keep_a_queue_out(tmp_path):

@@ -448,6 +448,8 @@ class ObjectsReader:
                 systems.add("kueue")
             if coscheduling_key(pod) is not None:
                 systems.add("coscheduling")
+        if not self._schedulers.isdisjoint(api.KUBE_SCHEDULER):  # its pods are asked about
+            systems.add("kubernetes")
         return systems
 
     def _assign(self) -> None:
