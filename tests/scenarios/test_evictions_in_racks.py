@@ -195,3 +195,53 @@ def test_no_task_takes_the_place_of_another_of_its_job_away_from_its_segment() -
         living.cycle()
         living.step()
         assert living.cycle().binds
+
+
+STRICT = pytest.mark.parametrize(
+    "request_",
+    [
+        REQUIRED,
+        TopologyRequest(required="rack"),
+        TopologyRequest(topology="net", segments=[Segment(size=2, level="rack")]),
+    ],
+    ids=["required", "by key", "segments"],
+)
+
+
+@STRICT
+@pytest.mark.parametrize("action", ["preempt", "reclaim"])
+def test_racks_of_those_who_may_not_go_are_not_tried(
+    request_: TopologyRequest, action: str
+) -> None:
+    """More racks than are tried are held by those who stay; in the last one others may go."""
+    nodes = racks(**{f"r{number:02}": ["2C0G"] for number in range(12)})
+    queue, stays = ("q", {"priority": 9}) if action == "preempt" else ("r", {})
+    if action == "reclaim":
+        stays = {"priority_class_name": "system-node-critical"}
+    others = [
+        job(f"o{place}", f"2C0G@{each.name}", queue=queue, **(stays if place < 11 else {}))
+        for place, each in enumerate(nodes)
+    ]
+    gang = job("k", ONE, ONE, priority=5, topology=request_)
+    result = decided(world(nodes, *others, gang, q=24, r=0), "allocate", action)
+    assert evicted(result) == ["o11-1"]
+    assert set(places(result, "k").values()) == {"Pipelined r111"}
+
+
+@STRICT
+@pytest.mark.parametrize("action", ["preempt", "reclaim"])
+def test_it_is_told_until_when_nobody_in_any_rack_may_go(
+    request_: TopologyRequest, action: str
+) -> None:
+    young = job("lo", "2C0G@a1", priority=1, queue="q" if action == "preempt" else "r")
+    lo = evolve(young, tasks=[evolve(task, start_time=0.0) for task in young.tasks])
+    gang = job("k", ONE, ONE, priority=5, topology=request_)
+    start = world(racks(a=["2C0G"]), lo, gang, q=2, r=0, now=10)
+    protects = [
+        evolve(queue, preempt_min_runtime=60, reclaim_min_runtime=60) for queue in start.queues
+    ]
+    decides = Scheduler(SchedulerConfig.from_mapping({"actions": ["allocate", action]}))
+    result = decides.schedule(evolve(start, queues=protects))
+    assert (result.wake_at, evicted(result)) == (60, [])
+    reasons = [reason.text for reason in result.pending.values()]
+    assert any("minimum-runtime" in each for each in reasons)

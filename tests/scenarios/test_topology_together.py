@@ -110,6 +110,15 @@ def test_two_short_segments_each_find_their_rack() -> None:
     assert placed(cycle(in_racks(1, 1, 1, 1), [job("j", members, segments((2, "rack")))])) == {}
 
 
+@pytest.mark.parametrize("lost", [0, 1])
+def test_who_may_be_in_any_rack_of_a_zone_leaves_room_for_those_of_one_rack(lost: int) -> None:
+    """One task returns to the zone of its segment; the two others are split over its racks."""
+    members = numbered("t", 0, 1, 2, 3, on={1 - lost: "z2"})
+    wanted = job("j", members, segments((2, "zone")))
+    result = cycle(in_zones(z=(1, 2, 1)), [wanted], ZONES)
+    assert counts(result) == {"z1": 1, "z2": 1, "z3": 1}
+
+
 NESTED = Topology("net", ["rack", "host"])
 
 

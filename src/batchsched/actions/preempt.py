@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from math import inf
 
 from attrs import frozen
@@ -11,6 +12,7 @@ from batchsched.actions.eviction.make_room import (
     DEFAULT_RULES,
     EvictionRules,
     make_room,
+    record_search,
 )
 from batchsched.actions.eviction.sparing import spare_units
 from batchsched.actions.eviction.unblock import unblock
@@ -33,7 +35,7 @@ from batchsched.session.session import Session
 from batchsched.session.statements import Statement, TakenUnit
 from batchsched.session.turns import Turn, Turns, has_task_to_place
 from batchsched.session.victims import EvictionScope
-from batchsched.state.needs import Stage
+from batchsched.state.needs import Need, Stage
 from batchsched.state.records import JobState, TaskState
 
 
@@ -80,6 +82,8 @@ class PreemptAction:
             tries_all=True,
             stages=(Stage.LATER, Stage.EVICTING),
             evicts=EvictionScope.OTHER_JOBS,
+            may_go=self.rules.may_go(session, EvictionScope.OTHER_JOBS),
+            records_search=partial(self._record_search, session),
             cures=self.rules.curable,
             retries_largest_first=self.retry_largest_first,
             rank_sets=_cost_of_set if judges.by_priority else None,
@@ -137,11 +141,13 @@ class PreemptAction:
         tasks = tasks_needed(session, job)
         if job.groups is not None and len(tasks) > 1:
             return  # placing only part of the tasks that start together is useless
+        scope = EvictionScope.SAME_JOB
+        may_go = self.rules.may_go(session, scope)
         for task in tasks:
             if not any(
                 self._swaps(session, task, within)
                 for within in sets_to_evict_in(
-                    session, task, EvictionScope.SAME_JOB, cures=self.rules.curable
+                    session, task, scope, cures=self.rules.curable, may_go=may_go
                 )
             ):
                 session.record_failure(task)
@@ -158,6 +164,14 @@ class PreemptAction:
                 return False
             statement.commit()
         return True
+
+    def _record_search(self, session: Session, need: Need) -> None:
+        queue = need.job.queue
+        assert queue is not None
+        task, may_use_idle = need.tasks[0], not session.plugins.overused(queue)
+        record_search(
+            session, task, EvictionScope.OTHER_JOBS, self.rules, may_use_idle=may_use_idle
+        )
 
     def _evict_for(
         self,

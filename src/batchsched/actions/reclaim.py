@@ -27,7 +27,7 @@ from batchsched.session.session import Session
 from batchsched.session.statements import Statement, TakenUnit
 from batchsched.session.turns import Turn, Turns, has_task_to_place, tasks_to_place
 from batchsched.session.victims import EvictionScope, Victims
-from batchsched.state.needs import Stage
+from batchsched.state.needs import Need, Stage
 from batchsched.state.records import JobState, TaskState
 
 
@@ -82,6 +82,8 @@ class ReclaimAction:
             substitutes=False,
             stages=(Stage.LATER, Stage.EVICTING),
             evicts=EvictionScope.OTHER_QUEUES,
+            may_go=self.rules.may_go(session, EvictionScope.OTHER_QUEUES),
+            records_search=partial(self._record_search, session),
             cures=self.rules.curable,
             retries_largest_first=self.retry_largest_first,
             rank_sets=_stage_of_set if session.plugins.has_claims and by_priority else None,
@@ -178,6 +180,16 @@ class ReclaimAction:
             record_claim_refusal(session, turn.need, answer)
             return None
         return answer
+
+    def _record_search(self, session: Session, need: Need) -> None:
+        rules, task, why_not = self.rules, need.tasks[0], None
+        if session.plugins.has_claims:
+            claim = session.plugins.claim(need, rules.recent(session))
+            if isinstance(claim, Unfit):
+                return
+            why_not = partial(why_not_victims, session, task, claim, curable=rules.curable)
+        scope = EvictionScope.OTHER_QUEUES
+        record_search(session, task, scope, rules, may_use_idle=True, why_not=why_not)
 
     def _evict_for(
         self,

@@ -33,6 +33,7 @@ from attrs import define, field
 from batchsched.model.cluster import TaskStatus
 from batchsched.plugin.arguments import Arguments
 from batchsched.session.candidates import (
+    MayGo,
     Place,
     Trial,
     count_beside,
@@ -344,6 +345,11 @@ class Attempts:
     """Whether what finds no place in a set is tried once more there, as plugins say."""
     evicts: EvictionScope | None = None
     """Whom the action may evict for what is tried; None: nobody."""
+    may_go: MayGo | None = None
+    """Which of those may leave for a task; None: nobody says."""
+    records_search: Callable[[Need], None] | None = None
+    """Records that nobody was found to evict for a need, where no set has room even without those
+    who may go. None: nothing is recorded."""
     cures: bool = False
     """Whether it evicts also on nodes that accept what is tried only once others have left."""
     rank_sets: Callable[[Statement], SetRank] | None = None
@@ -428,9 +434,10 @@ class Attempts:
         if self.asks_queue and not self._may_take(turn):
             return None
         if self.evicts is not None:
-            count_beside(session, need.tasks[0], self.evicts, cures=self.cures)
+            first, scope = need.tasks[0], self.evicts
+            count_beside(session, first, scope, cures=self.cures, may_go=self.may_go)
         again = partial(self._place_again, job) if self.undoes else None
-        was_tried = False
+        was_tried = has_evicted = False
         best: tuple[SetRank, Trial] | None = None
         for trial in self._trials(turn, need, place):
             if best is not None and (trial.nodes is everywhere or trial.need is not best[1].need):
@@ -446,6 +453,7 @@ class Attempts:
                 if not (self.undoes and second_try(session, need)):
                     continue
             goal = Goal(self, job, TasksInOrder())
+            has_evicted = has_evicted or trial.stage is Stage.EVICTING
             rank = self._try_set(turn, goal, trial, place, keeps, again, best=best)
             if goal.is_kept:
                 return goal
@@ -459,6 +467,8 @@ class Attempts:
             goal = self._serve_in_part(turn, need, place, keeps) or goal
         if goal is None or not goal.is_kept:
             record_no_set(session, need)
+            if self.records_search is not None and not (has_evicted or was_tried):
+                self.records_search(need)
         if goal is None and not was_tried:
             self._remember_no_set(job, need, tuple(turn.left))
         return goal

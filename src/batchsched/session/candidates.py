@@ -315,19 +315,35 @@ def _sets_for(session: Session, need: Need) -> Iterator[Trial]:
             yield Trial(need, each, need.stage)
 
 
+MayGo = Callable[[TaskState, Sequence[TaskState]], Sequence[TaskState]]
+"""Returns those of some tasks that may leave for a claimant, as far as each alone says."""
+
+
 def count_beside(
-    session: Session, claimant: TaskState, scope: EvictionScope, *, cures: bool = False
+    session: Session,
+    claimant: TaskState,
+    scope: EvictionScope,
+    *,
+    cures: bool = False,
+    may_go: MayGo | None = None,
 ) -> None:
     """Let counts leave aside what a claimant may evict, in the stage `EVICTING`, from now on.
 
-    `cures`: whether nodes that refuse it count if they will accept it once others have left.
+    Args:
+        session: the session.
+        claimant: the first of the tasks that would be placed.
+        scope: who may leave at all.
+        cures: whether nodes that refuse it count if they will accept it once others have left.
+        may_go: which of those; None: all of them.
+
     """
     judges = session.plugins.judges[scope.point]
-    count_as_gone(
-        session,
-        lambda node: scope.candidates(claimant, session.running_on(node), judges),
-        cures=cures,
-    )
+
+    def others_on(node: NodeState) -> Sequence[TaskState]:
+        found = scope.candidates(claimant, session.running_on(node), judges)
+        return found if may_go is None or not found else may_go(claimant, found)
+
+    count_as_gone(session, others_on, cures=cures)
 
 
 def count_as_gone(
@@ -360,11 +376,11 @@ def count_as_gone(
 
 
 def sets_to_evict_in(
-    session: Session, task: TaskState, scope: EvictionScope, *, cures: bool
+    session: Session, task: TaskState, scope: EvictionScope, *, cures: bool, may_go: MayGo
 ) -> Iterator[NodeSet | None]:
     """Yield the sets in which others are to be evicted for a single task; None: anywhere."""
     if task.job is not None and _may_offer(session, task.job):
-        count_beside(session, task, scope, cures=cures)
+        count_beside(session, task, scope, cures=cures, may_go=may_go)
         need = evolve(need_of_task(task), stage=Stage.EVICTING)
         sets = _sets_of(session, need, whole_cluster(session))
         if sets is not None:

@@ -24,7 +24,7 @@ from collections.abc import (
 from enum import Enum
 from math import isfinite
 from operator import attrgetter
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, cast
 
 from attrs import frozen
 
@@ -269,6 +269,8 @@ class _Judge(NamedTuple):
 
     name: str
     verdicts: GivesVerdicts
+    untold: GivesVerdicts
+    """The same, of which a traced cycle is not told."""
     claimant_key: Callable[[TaskState], Hashable] | None
     shielded: Callable[[TaskState, Sequence[TaskState]], Sequence[bool]] | None
     refused_until: Callable[[TaskState, Sequence[TaskState]], Sequence[float | None]] | None
@@ -314,12 +316,12 @@ class Judges:
         """Whether jobs of higher priority may take more; see `may_leave`."""
         tiers: dict[int, list[_Judge]] = {}
         for plugin in plugins:
-            verdicts: GivesVerdicts = getattr(plugin.object, point)
+            untold = verdicts = cast("GivesVerdicts", getattr(plugin.object, point))
             if teller is not None:
-                verdicts = _telling(teller, plugin.name, point, verdicts)
+                verdicts = _telling(teller, plugin.name, point, untold)
             hints = plugin.hints
             until = getattr(plugin.object, "refused_until", None)
-            judge = _Judge(plugin.name, verdicts, hints.claimant_key, hints.shielded, until)
+            judge = _Judge(plugin.name, verdicts, untold, hints.claimant_key, hints.shielded, until)
             tiers.setdefault(plugin.tier, []).append(judge)
         self._tiers = [tiers[tier] for tier in sorted(tiers)]
         self._judges = [judge for tier in self._tiers for judge in tier]
@@ -466,6 +468,28 @@ class Judges:
                 ):
                     return False
         return True
+
+    def possible_victims(
+        self,
+        claimant: TaskState,
+        candidates: Sequence[TaskState],
+        recent: RecentStarts | None = None,
+    ) -> Sequence[TaskState]:
+        """Return the candidates that nothing protects from a claimant when asked about alone.
+
+        No others can be among the `victims`. A traced cycle is not told of the verdicts.
+        """
+        left = candidates
+        if recent is not None:
+            left = [candidate for candidate in left if candidate not in recent]
+        for judge in self._judges:
+            if not left:
+                break
+            verdicts = self._of_many(judge._replace(verdicts=judge.untold), claimant, left)
+            if not _REFUSALS.isdisjoint(verdicts):
+                said = zip(left, verdicts, strict=True)
+                left = [candidate for candidate, verdict in said if verdict not in _REFUSALS]
+        return left
 
     # Why, why not, and who protects
 

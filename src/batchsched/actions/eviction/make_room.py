@@ -6,6 +6,7 @@ See `batchsched.actions.eviction.searching` for where, and whom.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from math import inf
 
 from attrs import frozen
@@ -23,6 +24,7 @@ from batchsched.actions.eviction.telling import told_of_search
 from batchsched.actions.placing import take_room
 from batchsched.model.cluster import TaskStatus
 from batchsched.plugin.arguments import Arguments
+from batchsched.session.candidates import MayGo
 from batchsched.session.limits import limit_on, may_take_task, record_refusal
 from batchsched.session.outlook import (
     promises_stand,
@@ -76,6 +78,11 @@ class EvictionRules:
     def recent(self, session: Session) -> RecentStarts | None:
         """Return the rule for tasks that started recently; None if there is no such rule."""
         return RecentStarts(session.now, self.min_runtime) if self.min_runtime > 0 else None
+
+    def may_go(self, session: Session, scope: EvictionScope) -> MayGo:
+        """Return what says whom plugins and the rule for recent starts let leave, each alone."""
+        judges = session.plugins.judges[scope.point]
+        return partial(judges.possible_victims, recent=self.recent(session))
 
     def allow(self, session: Session, statement: Statement) -> bool:
         """Return whether a statement makes no task leave, or may be committed.

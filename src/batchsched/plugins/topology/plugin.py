@@ -424,7 +424,8 @@ class _Domains:
                 split = places.split(area, free)
             if split is None:
                 continue
-            parts = [*fixed.items(), *split]
+            # Narrower areas first: a task that may be anywhere in a wider one leaves them room.
+            parts = sorted([*fixed.items(), *split], key=lambda part: -part[0].level)
             if len(parts) == 1 and parts[0][0] is area:
                 yield area
             else:
@@ -682,6 +683,7 @@ class _Domains:
         found = Assignments(
             free=lambda each: self._free(each, stage),
             accepts=lambda task, nodes: self._would_fit(task, nodes, stage),
+            most_in=lambda task, each: self._most_in(task, each, stage),
             largest_first=lambda tasks: sorted(
                 tasks, key=lambda t: -dominant_share(t.init_resreq, self._view.cluster)
             ),
@@ -695,6 +697,12 @@ class _Domains:
         if not all(each.is_mutual for each in linked):
             for parts in found.within(area, cuts):
                 yield area.with_parts(parts)
+
+    def _most_in(self, task: TaskState, area: Area, stage: Stage) -> int | None:
+        """Return how many tasks like one an area holds; None: that cannot be counted."""
+        assert task.job is not None
+        counts = self._view.counts(need_of_tasks(task.job, (task,)), stage)
+        return None if counts is None else counts.of(area)
 
     def _to_share(self, linked: Linked, area: Area, stage: Stage) -> Sequence[Area]:
         """Return the domains in an area that have enough in sum for a part, the fullest first."""

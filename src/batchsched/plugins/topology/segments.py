@@ -130,6 +130,7 @@ class Assignments:
         self,
         free: Callable[[Area], Vector],
         accepts: Callable[[TaskState, Sequence[NodeState]], bool],
+        most_in: Callable[[TaskState, Area], int | None],
         largest_first: Callable[[Sequence[TaskState]], Sequence[TaskState]],
         tries: int,
     ) -> None:
@@ -138,12 +139,14 @@ class Assignments:
         Args:
             free: returns what an area has free, in each dimension.
             accepts: returns whether a task, were it alone, would fit on any of some nodes.
+            most_in: returns how many tasks like one an area holds; None: that is not known.
             largest_first: puts tasks into the order in which they are placed.
             tries: how many assignments are tried at most.
 
         """
         self._free = free
         self._accepts = accepts
+        self._most_in = most_in
         self._largest_first = largest_first
         self._tries = tries
         self._left: dict[Area, Vector] = {}
@@ -239,6 +242,7 @@ class Assignments:
                 all(r <= h for r, h in asked)
                 and all(node.slot in domain.slots for node in segment.home)
                 and all(self._may_take(domain, task) for task in segment.tasks)
+                and self._has_places(domain, segment.tasks)
             ):
                 fill = max((r / h for r, h in asked), default=0.0)
                 ranked.append((-fill, domain.place, domain))
@@ -251,6 +255,17 @@ class Assignments:
         if known is None:
             known = self._accepted[key] = self._accepts(task, _common(domain, shared).nodes)
         return known
+
+    def _has_places(self, domain: Area, tasks: Sequence[TaskState]) -> bool:
+        """Return whether a domain has places for those of some tasks that are alike, as known."""
+        kinds: dict[Hashable, list[TaskState]] = {}
+        for task in tasks:
+            kinds.setdefault(_read_of(task.info), []).append(task)
+        for alike in kinds.values():
+            most = self._most_in(alike[0], domain) if len(alike) > 1 else None
+            if most is not None and most < len(alike):
+                return False
+        return True
 
     def _parts_of(self, choice: _Choice) -> Iterator[Part]:
         """Yield the parts of a segment without narrower ones."""
