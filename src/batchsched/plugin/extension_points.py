@@ -231,9 +231,10 @@ class Resumes(Protocol):
     a job is not repeated in later cycles until the job, or a node that accepts its tasks, has
     changed.
 
-    Any plugin may have ``refuses_alike = True``: of waiting jobs of a queue that differ only in
-    names, times and their place in task order, it refuses to later ones what it refuses to an
-    earlier one, for the same reason, until something is placed or evicted.
+    Any plugin may have ``refuses_alike = True``: of waiting jobs of a queue, and of waiting tasks
+    of a job, that differ only in names, times and their place in task order, it refuses to later
+    ones what it refuses to an earlier one, for the same reason, until something is placed or
+    evicted. This counts without `resume`, too.
     """
 
     def resume(self, changes: Changes, /) -> bool:

@@ -32,6 +32,7 @@ from attrs import define, field
 
 from batchsched.model.cluster import TaskStatus
 from batchsched.plugin.arguments import Arguments
+from batchsched.session.alike import AlikeTasks
 from batchsched.session.candidates import (
     MayGo,
     Place,
@@ -410,6 +411,8 @@ class Attempts:
 
     def _serve(self, turn: Turn, place: Place, keeps: Keeps) -> Goal | None:
         goal: Goal | None = None
+        if self.tries_all and AlikeTasks.apply(self.session, turn.job):
+            place = AlikeTasks(self.session, place).place
         for goal in self._goals(turn):
             with self.session.statement() as statement:
                 reserve = self.reserve if goal.may_be_partial else None

@@ -165,6 +165,8 @@ class EvictionReports:
         self._asked = 0
         self._counted: set[Hashable] = set()
         self._known: dict[Hashable, EvictionReport] = {}
+        self._same_of: dict[Hashable, Hashable] = {}
+        """The answers of `_same`, by search and by the task for which it was."""
 
     def of(self, search: EvictionSearch) -> EvictionReport | None:
         """Return the report of a search; None: there have been enough."""
@@ -177,7 +179,10 @@ class EvictionReports:
         counted = (way, task.job.uid, task.resreq, task.init_resreq)
         if counted not in self._counted and self._asked >= MOST_ASKED:
             return None
-        same = self._same(search)
+        asked_for = way, search.asked_for or task
+        same = self._same_of.get(asked_for)
+        if same is None:
+            same = self._same_of[asked_for] = self._same(search)
         report = self._known.get((way, same))
         if report is None:
             report = self._known[way, same] = self._find(search)

@@ -83,6 +83,18 @@ class TaskAttempts:
     )
     """Failed searches for tasks to evict, by action."""
 
+    def copy(self) -> TaskAttempts:
+        """Return what was tried so far."""
+        return TaskAttempts(
+            self.found_no_place,
+            self.was_undone,
+            self.lacked_company,
+            self.refusal,
+            self.claim_refusal,
+            self.broken_promise,
+            self.eviction_searches,
+        )
+
     def add(self, others: TaskAttempts) -> None:
         """Add what was tried for a task like it, without searches."""
         self.found_no_place |= others.found_no_place

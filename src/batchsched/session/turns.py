@@ -9,6 +9,7 @@ from the root down.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from itertools import chain
 
 from batchsched.model.cluster import TaskStatus
 from batchsched.session.alike import AlikeJobs
@@ -135,7 +136,7 @@ class Turns:
         self._left: dict[JobState, TasksLeft] = {}
         self.jobs: Mapping[QueueState, Collection[JobState]] = jobs_by_queue(jobs)
         """The jobs of each queue, in the order given."""
-        self.alike = AlikeJobs(session, may_apply=alike)
+        self.alike = AlikeJobs(session, chain(*self.jobs.values()), may_apply=alike)
         """The jobs of which others are known to fail."""
         self._is_plain = Shortcut.TURNS in session.plain
         self._ranks_needs = by_need and session.plugins.orders_by_need

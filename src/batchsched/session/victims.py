@@ -262,6 +262,24 @@ class EvictionSearch:
     """How many tasks it would let move at most, where it searched for those, with `why_not`."""
     tries: int | None = None
     """How many tries it had, if it ended with the last of them."""
+    asked_for: TaskState | None = None
+    """The task like this one for which it searched; None: the claimant itself."""
+
+    def of_one_like_it(self, task: TaskState) -> EvictionSearch:
+        """Return the search that fails for a task in the same way."""
+        return EvictionSearch(
+            task=task,
+            action=self.action,
+            scope=self.scope,
+            may_use_idle=self.may_use_idle,
+            recent=self.recent,
+            curable=self.curable,
+            beside_promises=self.beside_promises,
+            why_not=self.why_not,
+            most_moves=self.most_moves,
+            tries=self.tries,
+            asked_for=self.asked_for or self.task,
+        )
 
 
 class _Judge(NamedTuple):
