@@ -393,6 +393,9 @@ class UnfitReason(Enum):
     """A queue would exceed its limit. About a queue, not a node."""
     BEYOND_QUOTA = "BeyondQuota", "{detail}", WhyPending.QUEUE_LIMIT
     """Jobs of a queue that are not preemptible would exceed what it deserves. About a queue."""
+    NEVER_LENT = "NeverLent", "{detail}", WhyPending.QUEUE_LIMIT
+    """A queue from which nothing is reclaimed would exceed what it deserves or is guaranteed. About
+    a queue."""
     ABOVE_FAIR_SHARE = "AboveFairShare", "{detail}", WhyPending.QUEUE_LIMIT
     """Its queue would exceed its fair share. About a queue, not a node."""
 

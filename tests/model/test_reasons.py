@@ -41,6 +41,7 @@ tallies = st.builds(
 
 OF_QUEUES = (
     UnfitReason.BEYOND_QUOTA,
+    UnfitReason.NEVER_LENT,
     UnfitReason.QUEUE_LIMIT,
     UnfitReason.ABOVE_FAIR_SHARE,
     UnfitReason.NOT_ITS_TURN,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable
 from typing import Any
 
@@ -18,6 +19,7 @@ from batchsched import (
     Preemptible,
     Queue,
     Resource,
+    ResourceLimit,
     Scheduler,
     SchedulerConfig,
     Snapshot,
@@ -129,6 +131,111 @@ def test_n1_what_cannot_be_taken_back_is_never_lent(
         assert refusal.reason is UnfitReason.BEYOND_QUOTA
     free = configured("allocate", queues=["capacity"], withinDeserved=False)
     assert len(decide(way, free, cluster_of(job, cpu=10, queues=queues)).binds) == 6
+
+
+def kept_queue(**more: Any) -> Queue:
+    return Queue(**{"name": "q", "reclaimable": False, **more})
+
+
+@WAYS
+@pytest.mark.parametrize(
+    ("queue", "starts"),
+    [
+        (kept_queue(deserved=cpus(4)), 4),
+        (kept_queue(deserved=cpus(4), guarantee=cpus(6)), 6),
+        (kept_queue(guarantee=cpus(3)), 3),
+        (kept_queue(deserved=ResourceLimit(milli_cpu=2000)), 2),
+        (kept_queue(deserved=ResourceLimit(memory=1)), 8),
+        (kept_queue(deserved=None), 8),
+        (kept_queue(), 8),
+        (kept_queue(deserved=cpus(4), reclaimable=True), 8),
+    ],
+)
+def test_a_queue_that_is_not_reclaimable_holds_what_it_deserves_or_is_guaranteed(
+    way: str, queue: Queue, starts: int
+) -> None:
+    jobs = [waiting(f"j{number}") for number in range(8)]
+    config = configured("allocate", queues=["capacity"])
+    snapshot = cluster_of(*jobs, cpu=10, queues=[queue, Queue(name="r")])
+    result = decide(way, config, snapshot)
+    assert len(result.binds) == starts
+    for reasons in result.pending.values():
+        assert reasons.refusal is not None
+        assert reasons.refusal.reason is UnfitReason.NEVER_LENT
+        would = f"queue 'q' would hold {starts + 1} cpu, 1 more than its quota"
+        assert reasons.text == f"{would}, and nothing is reclaimed from it"
+    free = configured("allocate", queues=["capacity"], withinDeserved=False)
+    assert len(decide(way, free, snapshot).binds) == 8
+
+
+@WAYS
+def test_what_is_below_a_queue_that_is_not_reclaimable_counts_together(way: str) -> None:
+    # The elastic gang may grow as far as the gang beside it leaves room, promised or not.
+    queues = [
+        kept_queue(name="top", deserved=cpus(5)),
+        Queue(name="a", parent="top", deserved=cpus(5)),
+        Queue(name="q", parent="top", deserved=cpus(5)),
+    ]
+    promised = TaskInfo(
+        uid="p",
+        name="p",
+        resreq=cpus(1),
+        status=TaskStatus.PIPELINED,
+        node_name="n1",
+        creation_time=-1,
+    )
+    promise = JobInfo(name="p", queue="a", tasks=[promised])
+    gang = waiting("gang", 2, queue="a", priority=9)
+    elastic = waiting("elastic", 6, min_available=2)
+    snapshot = cluster_of(promise, gang, elastic, cpu=10, queues=queues)
+    snapshot = Snapshot.from_dict(json.loads(json.dumps(snapshot.to_dict())))
+    result = decide(way, configured("allocate", queues=["capacity"]), snapshot)
+    assert sorted(bind.task_uid for bind in result.binds) == [
+        *("elastic-0", "elastic-1", "gang-0", "gang-1", "p")
+    ]
+    refusal = result.pending["elastic-2"].refusal
+    assert refusal is not None
+    assert (refusal.reason, refusal.queue) == (UnfitReason.NEVER_LENT, "top")
+    told = json.loads(json.dumps(result.to_dict()))
+    assert CycleResult.from_dict(told) == result
+
+
+@WAYS
+@pytest.mark.parametrize("deserved", [1, 2])
+def test_in_a_queue_that_is_not_reclaimable_jobs_take_the_places_of_others(
+    way: str, deserved: float
+) -> None:
+    # Even where it holds more than it should: what is swapped is not lent.
+    low = running("lo", 2, min_available=1)
+    queues = [kept_queue(deserved=cpus(deserved))]
+    snapshot = cluster_of(low, HIGH, cpu=9, queues=queues)
+    result = decide(way, configured(queues=["capacity"]), snapshot)
+    assert gone(result) == ["lo-1"]
+    assert result.pipelined[0].task_uid == "hi-0"
+
+
+@WAYS
+@pytest.mark.parametrize("asked", [2, 3])
+@pytest.mark.parametrize("kept", [True, False])
+def test_nothing_is_reclaimed_that_could_not_be_taken_back(
+    way: str, asked: int, kept: bool
+) -> None:
+    # Its fair share is 5, so that it may claim 3.
+    loans = [running(f"r{number}", queue="r") for number in range(10)]
+    if kept:
+        queue, job = kept_queue(deserved=cpus(2)), waiting("hi", asked)
+    else:
+        queue = Queue(name="q", deserved=cpus(2))
+        job = waiting("hi", asked, preemptible=Preemptible.NEVER)
+    snapshot = cluster_of(*loans, job, cpu=10, queues=[queue, Queue(name="r")])
+    config = configured("allocate, reclaim", queues=["capacity"])
+    result = decide(way, config, snapshot)
+    assert len(gone(result)) == (2 if asked == 2 else 0)
+    if asked == 3:
+        refusal = result.pending["hi-0"].refusal
+        assert refusal is not None
+        reason = UnfitReason.NEVER_LENT if kept else UnfitReason.BEYOND_QUOTA
+        assert refusal.reason is reason
 
 
 @WAYS

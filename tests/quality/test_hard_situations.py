@@ -594,7 +594,13 @@ def test_jobs_that_are_not_preemptible_are_refused() -> None:
 OF_NODES = [
     reason
     for reason in UnfitReason
-    if reason not in {*NOT_OF_NODES, UnfitReason.BEYOND_QUOTA, UnfitReason.NO_DOMAIN}
+    if reason
+    not in {
+        *NOT_OF_NODES,
+        UnfitReason.BEYOND_QUOTA,
+        UnfitReason.NEVER_LENT,
+        UnfitReason.NO_DOMAIN,
+    }
 ]
 OF_DEVICES = {
     UnfitReason.NO_DEVICE: {},

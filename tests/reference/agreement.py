@@ -18,11 +18,12 @@ def agreement(cycle: Cycle) -> Iterator[str]:
 
     The reference implements the exact semantics with plain loops: slow, and sharing only data with
     the scheduler. It knows only built-in actions and plugins, and neither holds nor what is asked
-    of topologies, devices and protection; other cycles are not checked.
+    of topologies, devices and protection, but for queues that are not reclaimable; other cycles are
+    not checked.
     """
     policy = cycle.policy
     knows_plugins = policy.plugins.keys() <= {*policy.known_plugins, "usage"}
-    if not (policy.knows_actions and knows_plugins and is_known(cycle)):
+    if not (policy.knows_actions and knows_plugins and is_known(cycle, keeping_queues=True)):
         return
     reference = reference_schedule(cycle.snapshot, _as_mapping(cycle.config))
     expected = _lists(reference)

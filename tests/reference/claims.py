@@ -149,6 +149,8 @@ class _Claim:
                         break
             if found:
                 chosen, units = self._least_costly(found)
+                if not session.may_take_task(task, self._tasks_of(units)):
+                    return False  # what only others than capacity limit
                 evict_for(session, "reclaim", task, self._tasks_of(units), chosen)
                 self.taken += [_Taken(unit, task, search) for unit in units]
                 return True

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import pytest
@@ -17,6 +17,7 @@ from batchsched import (
     NodeInfo,
     Queue,
     Resource,
+    ResourceLimit,
     Scheduler,
     SchedulerConfig,
     Snapshot,
@@ -102,6 +103,59 @@ def test_use_past_and_present_is_that_of_the_reference(
         {"actions": ", ".join(order), "tiers": [{"plugins": ["gang", usage]}, plugins(share)]}
     )
     check_reference(snapshot, Scheduler(config).schedule(snapshot), config)
+
+
+def keeping(snapshot: Snapshot, drawn: Sequence[tuple[bool, int | None, int]]) -> Snapshot:
+    """Return a cluster of which some queues keep what they get, up to a few CPUs."""
+    queues = [
+        evolve(
+            queue,
+            reclaimable=not keeps,
+            deserved=queue.deserved if cpus is None else ResourceLimit(milli_cpu=1000 * cpus),
+            guarantee=Resource(milli_cpu=min(1000 * guaranteed, queue.guarantee.milli_cpu)),
+        )
+        for queue, (keeps, cpus, guaranteed) in zip(snapshot.queues, drawn, strict=False)
+    ]
+    return evolve(snapshot, queues=[*queues, *snapshot.queues[len(queues) :]])
+
+
+@settings(max_examples=120)
+@given(
+    snapshots(
+        max_nodes=3,
+        min_jobs=3,
+        constraints=False,
+        affinity=False,
+        always=["running", "queues"],
+        **WITHOUT_NEWER,
+    ),
+    st.lists(
+        st.tuples(
+            st.booleans(), st.sampled_from([None, 0, 1, 2, 3, 5]), st.sampled_from([0, 1, 4])
+        ),
+        min_size=3,
+        max_size=5,
+    ),
+    st.sampled_from(["capacity", "proportion"]),
+    st.permutations(["allocate", "preempt", "reclaim"]),
+)
+def test_what_queues_keep_is_never_lent_as_the_reference_says(
+    snapshot: Snapshot,
+    drawn: Sequence[tuple[bool, int | None, int]],
+    share: str,
+    order: list[str],
+) -> None:
+    whole = {"name": "gang", "arguments": {"atMinimum": "whole-job"}}
+    config = SchedulerConfig.from_mapping(
+        {
+            "actions": order,
+            "tiers": [{"plugins": ["priority", whole, "protection"]}, plugins(share)],
+        }
+    )
+    start = keeping(snapshot, drawn)
+    result = Scheduler(config).schedule(start)
+    check_reference(start, result, config)
+    assert Scheduler(config, plain=True).schedule(start) == result
 
 
 @pytest.mark.parametrize(("past", "starts"), [((1.00, 1.01), (4, 4)), ((0, 100), (8, 0))])

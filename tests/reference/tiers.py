@@ -11,6 +11,7 @@ from batchsched import JobCondition, JobInfo, NodeInfo, Queue, TaskInfo, TaskSta
 from tests.reference.capacity import Capacity
 from tests.reference.conf import Conf, PluginConf
 from tests.reference.groups import Groups, has_groups
+from tests.reference.lending import AllLimits, Limits, Protection
 from tests.reference.plugins import (
     Conformance,
     Gang,
@@ -69,7 +70,9 @@ def _open(
             return NodeOrder(state, conf.arguments)
         case "usage":
             return Usage(state, conf.arguments)
-        case "protection" | "devices" | "topology":
+        case "protection":
+            return Protection(state, conf.arguments)
+        case "devices" | "topology":
             return Plugin()  # nobody asks for anything of them where decisions are compared
         case _:
             raise ValueError(f"expected the name of a built-in plugin, got {conf.name!r}")
@@ -170,14 +173,21 @@ class Tiers:
         return any(isinstance(plugin, Priority) for plugin in self._all("enableJobOrder"))
 
     @property
-    def limits(self) -> Capacity | Proportion | None:
-        """The plugin that limits what queues hold, if one is configured."""
+    def limits(self) -> Limits | None:
+        """The plugins that limit what queues hold, if any are configured."""
         limited = any(
             queue.limit is not None or not queue.guarantee.is_empty()
             for queue in self._state.snapshot.queues
         )
         kinds = (Capacity, Proportion) if limited else (Capacity,)
-        return next((p for p in self._all() if isinstance(p, kinds)), None)
+        shares = next((p for p in self._all() if isinstance(p, kinds)), None)
+        several: list[Limits] = [
+            plugin
+            for plugin in self._all()
+            if plugin is shares or (isinstance(plugin, Protection) and plugin.limits_any)
+            if isinstance(plugin, (*kinds, Protection))
+        ]
+        return AllLimits(several) if several else None
 
     @property
     def ranks_by_need(self) -> bool:

@@ -11,13 +11,16 @@ WITHOUT_NEWER = {"devices": False, "holds": False, "protection": False, "topolog
 """Switches of `batchsched.testing.snapshots` for clusters that the reference knows whole."""
 
 
-def is_known(cycle: Cycle) -> bool:
-    """Whether the older laws know all that is asked in a cycle and that its plugins read."""
+def is_known(cycle: Cycle, *, keeping_queues: bool = False) -> bool:
+    """Whether the older laws know all that is asked in a cycle and that its plugins read.
+
+    `keeping_queues`: whether they know queues from which nothing is reclaimed.
+    """
     snapshot, plugins = cycle.snapshot, cycle.policy.plugins
     jobs = snapshot.jobs
     return not (
         any(job.holds or any(task.holds for task in job.tasks) for job in jobs)
-        or not all(queue.reclaimable for queue in snapshot.queues)
+        or not (keeping_queues or all(queue.reclaimable for queue in snapshot.queues))
         or "placement" in plugins
         or ("topology" in plugins and any(_is_in_domains(job) for job in jobs))
         or any(task.claims for job in jobs for task in job.tasks)

@@ -795,6 +795,36 @@ def test_a_job_that_is_never_lent_what_it_needs_is_found(
     assert "NeverLent" not in {f.code for f in check_config(checked, taken)}
 
 
+@pytest.mark.parametrize("top", [True, False])
+@pytest.mark.parametrize(("least", "is_found"), [(4, False), (5, True)])
+def test_a_job_for_which_nothing_could_be_reclaimed_is_found(
+    top: bool, least: int, is_found: bool
+) -> None:
+    cpu = Resource(milli_cpu=1000)
+    tasks = [TaskInfo(uid=f"j-{k}", name=f"j-{k}", resreq=cpu) for k in range(6)]
+    few = Queue(name="few", reclaimable=False, deserved=cpu, guarantee=4 * cpu)
+    snapshot = Snapshot(
+        nodes=[NodeInfo(name="n1", allocatable=10 * cpu)],
+        queues=[
+            evolve(few if top else Queue(name="any"), name="top"),
+            evolve(Queue(name="any") if top else few, name="a", parent="top"),
+        ],
+        jobs=[JobInfo(name="j", queue="a", min_available=least, tasks=tasks)],
+    )
+    checked = config("allocate", ["gang", "protection", "predicates", "capacity"])
+    found = [f for f in check_config(checked, snapshot) if f.code == "NeverReclaimed"]
+    assert [finding.place for finding in found] == ["jobs[0]"] * is_found
+    for finding in found:
+        assert_shown(finding, checked)
+        assert finding.shows_on_yours
+        where = "top" if top else "a"
+        assert f"reclaimed from queue {where!r}, so it stays within what" in finding.consequence
+        assert "4, and such a job needs 5 cpu" in finding.consequence
+    assert bool(Scheduler(checked).schedule(snapshot).binds) is not is_found
+    free = checked.with_arguments("protection", withinDeserved=False)
+    assert "NeverReclaimed" not in {f.code for f in check_config(free, snapshot)}
+
+
 @pytest.mark.parametrize(
     ("budget", "is_found"),
     [

@@ -22,7 +22,7 @@ from batchsched.model.reasons import Unfit
 from batchsched.plugin.arguments import Arguments
 from batchsched.plugin.extension_points import Claim, ClaimStage
 from batchsched.session.attempts import Attempts, Goal, SetRank, retries_largest_first
-from batchsched.session.limits import may_claim, record_claim_refusal
+from batchsched.session.limits import exceeds_quota, may_claim, record_claim_refusal
 from batchsched.session.session import Session
 from batchsched.session.statements import Statement, TakenUnit
 from batchsched.session.turns import Turn, Turns, has_task_to_place, tasks_to_place
@@ -132,6 +132,13 @@ class ReclaimAction:
         job = turn.job
         has_claims = session.plugins.has_claims
         if has_claims and turn.need is None:
+            return None
+        if (
+            has_claims
+            and not bound
+            and turn.need is not None
+            and exceeds_quota(session, turn.need, turn.left)
+        ):
             return None
         claim = self._claim(session, turn) if has_claims and not bound else None
         if has_claims and not bound and claim is None:

@@ -850,7 +850,10 @@ class Queue:
     state: QueueStatus = QueueStatus.OPEN
     """Whether tasks may start in it and in all queues below it."""
     reclaimable: bool = True
-    """Whether the action ``reclaim`` may evict tasks of it, and of the queues below it."""
+    """Whether the action ``reclaim`` may evict tasks of it, and of the queues below it.
+
+    If not, the plugin ``protection`` lets it hold no more than it deserves or is guaranteed.
+    """
     preempt_min_runtime: float | None = field(default=None, repr=False)
     """For how long its jobs, and those of queues below it, keep what they need from the action
     ``preempt``, in seconds, as the plugin ``protection`` sees to. None: as its parent says."""

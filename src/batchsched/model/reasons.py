@@ -490,6 +490,12 @@ def over_unpreemptible(excess: QueueExcess, plugin: str) -> Unfit:
     return Unfit(UnfitReason.BEYOND_QUOTA, plugin, detail, excess.queue, excess)
 
 
+def over_unreclaimable(excess: QueueExcess, plugin: str) -> Unfit:
+    """Return the refusal of a queue that would keep more than its quota: it is not reclaimable."""
+    detail = f"{excess.text('its quota')}, and nothing is reclaimed from it"
+    return Unfit(UnfitReason.NEVER_LENT, plugin, detail, excess.queue, excess)
+
+
 def over_share(excess: QueueExcess, plugin: str, deserved: QueueExcess | None = None) -> Unfit:
     """Return the refusal of a claim by which a queue would exceed its fair share.
 

@@ -12,11 +12,15 @@ from batchsched.model.cluster import (
     JobEvent,
     JobInfo,
     NodeInfo,
+    Queue,
     TaskInfo,
     TaskStatus,
     can_start_with,
 )
 from batchsched.model.constraints import untolerated
+from batchsched.model.resources import Resource, exact
+
+_NOTHING = Resource()
 
 
 def out_of_service(node: NodeInfo) -> UnfitReason | None:
@@ -46,6 +50,35 @@ def tolerates(task: TaskInfo, node: NodeInfo) -> bool:
 def accepts_by_description(node: NodeInfo, task: TaskInfo) -> bool:
     """Return whether the labels and taints of a node accept a task."""
     return has_what_is_selected(node, task) and tolerates(task, node)
+
+
+def quota_for_good(queue: Queue, dimension: str) -> int | None:
+    """Return how much a queue may hold of a resource for jobs that are not preemptible.
+
+    That is what it deserves; None: it does not say, or it is all that its parent has.
+    """
+    deserved = queue.deserved
+    if deserved is None or deserved == _NOTHING:
+        return None
+    most = deserved.get(dimension)
+    return None if most is None else exact(most)
+
+
+def quota_not_reclaimed(queue: Queue, dimension: str) -> int | None:
+    """Return how much a queue may hold of a resource if nothing is reclaimed from it.
+
+    That is what it deserves or is guaranteed, whichever is more; None: it says neither, or it
+    deserves all that its parent has.
+
+    >>> queue = Queue(name="a", guarantee=Resource(milli_cpu=2000))
+    >>> quota_not_reclaimed(queue, "cpu"), quota_not_reclaimed(queue, "memory")
+    (2000, None)
+    """
+    guaranteed = exact(queue.guarantee.get(dimension))
+    if queue.deserved == _NOTHING:
+        return guaranteed or None
+    deserved = quota_for_good(queue, dimension)
+    return None if deserved is None else max(deserved, guaranteed)
 
 
 class Unmet(NamedTuple):

@@ -7,6 +7,7 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from operator import attrgetter
 from typing import NamedTuple
 
+from batchsched.causes import HoldKind
 from batchsched.model.cluster import Queue, TaskStatus
 from batchsched.plugin.extension_points import Changes
 from batchsched.state.records import JobState, QueueState, TaskState
@@ -81,6 +82,20 @@ class QueueTree:
                 return left_path[-step], right_path[-step]
         names = f"{self.names[left]!r} and {self.names[right]!r}"
         raise ValueError(f"expected queues on different paths, got {names}")
+
+
+def reserved_tasks(job: JobState) -> list[TaskState]:
+    """Return the tasks of a job whose quota is reserved that are on no node yet.
+
+    Those by which the job is to grow, and which a controller has not admitted, have none.
+    """
+    return [
+        task
+        for task in job.tasks
+        if not task.is_backfill
+        and task.status is TaskStatus.PENDING
+        and not any(hold.kind is HoldKind.NOT_ADMITTED for hold in task.info.holds)
+    ]
 
 
 class Use(NamedTuple):

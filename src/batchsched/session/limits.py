@@ -23,6 +23,9 @@ from batchsched.trace import (
     QueueRefused,
 )
 
+_OF_QUOTAS = frozenset({UnfitReason.BEYOND_QUOTA, UnfitReason.NEVER_LENT})
+"""The refusals of what could not be taken back."""
+
 
 def need_of(
     session: Session,
@@ -140,6 +143,30 @@ def may_take(
         return True
     record_refused(session, need, refusal, tasks)
     return False
+
+
+def exceeds_quota(session: Session, need: Need, tasks: Collection[TaskState]) -> bool:
+    """Return whether a job needs what could not be taken back from its queue; if so, record why.
+
+    It makes no difference to that what other queues give up.
+
+    Args:
+        session: the session.
+        need: what the job needs next.
+        tasks: its tasks to place, in task order.
+
+    """
+    if not session.plugins.limits_queues:
+        return False
+    job = need.job
+    assert job.queue is not None
+    refusal = session.plugins.allocatable(job.queue, need)
+    if refusal is None or refusal.reason not in _OF_QUOTAS:
+        return False
+    if not session.plugins.job_ready(job) and allowed_together(session, job, tasks) is not None:
+        return False
+    record_refused(session, need, refusal, tasks)
+    return True
 
 
 def passed_over(need: Sequence[TaskState], tasks: Collection[TaskState]) -> list[TaskState]:

@@ -475,23 +475,40 @@ def _all_kept(snapshot: Snapshot) -> Snapshot:
 @_rule(
     "NeverLent",
     "{jobs} can never start: what cannot be taken back stays within what queues deserve, and it "
-    "needs {needs}, of which queue {queue!r} deserves {deserved}",
+    "needs {needs}, of which queue {queue!r} deserves {quota}",
     "let the queue deserve as much, or let the job be preemptible, or set withinDeserved: false of "
     "plugin 'protection'",
 )
 def _never_lent(of: Parts) -> Iterator[Suspected]:
+    return _beyond_quotas(of, are_kept=False)
+
+
+@_rule(
+    "NeverReclaimed",
+    "{jobs} can never start: nothing is reclaimed from queue {queue!r}, so it stays within what it "
+    "deserves or is guaranteed, {quota}, and such a job needs {needs}",
+    "let the queue be reclaimable or deserve as much, or set withinDeserved: false of plugin "
+    "'protection'",
+)
+def _never_reclaimed(of: Parts) -> Iterator[Suspected]:
+    return _beyond_quotas(of, are_kept=True)
+
+
+def _beyond_quotas(of: Parts, *, are_kept: bool) -> Iterator[Suspected]:
     plugin = of.plugins.get("protection", ("", None))[1]
     if of.snapshot is None or plugin is None:
         return
     if not Arguments(plugin.arguments).boolean("withinDeserved", default=True):
         return
     for found in never_lent(of.snapshot):
+        if found.is_kept is not are_kept:
+            continue
         others = f" and {counted(found.others, 'other job')}" if found.others else ""
         words: dict[str, object] = {
             "jobs": f"job {found.job.uid}{others}",
             "needs": counted_amount(found.dimension, found.needs),
             "queue": found.queue.name,
-            "deserved": shown_amount(found.dimension, found.deserved),
+            "quota": shown_amount(found.dimension, found.quota),
         }
         place = f"jobs[{found.position}]"
         yield Suspected(place, None, words, mended=found.mended, made=found.alone)

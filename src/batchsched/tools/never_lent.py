@@ -2,7 +2,9 @@
 
 The plugin ``protection`` lends nothing that it could not take back: what is not preemptible, and
 the core of a job of which only the surplus is, stay within what queues deserve, and each queue
-above them does. A job that needs more than that by itself waits for ever, on an idle cluster too.
+above them does. All that a queue holds from which nothing is reclaimed stays within what it
+deserves or is guaranteed. A job that needs more than that by itself waits for ever, on an idle
+cluster too.
 """
 
 from __future__ import annotations
@@ -12,15 +14,18 @@ from collections.abc import Iterator, Mapping, Sequence
 from attrs import evolve, frozen
 
 from batchsched.model.cluster import JobInfo, NodeInfo, Preemptible, Queue, TaskInfo
-from batchsched.model.resources import Resource, exact
+from batchsched.model.resources import exact
+from batchsched.model.rules import quota_for_good, quota_not_reclaimed
 from batchsched.model.snapshot import Snapshot
 
 
 @frozen(kw_only=True)
 class NeverLent:
-    """The jobs that need more than a queue deserves, by the first of them."""
+    """The jobs that need more than the quota of a queue, by the first of them."""
 
     queue: Queue
+    is_kept: bool
+    """Whether the queue keeps what any jobs are lent, as it is not reclaimable."""
     position: int
     """That of the first job in the snapshot."""
     job: JobInfo
@@ -42,12 +47,18 @@ class NeverLent:
         return _least_need(self.job, self.dimension)
 
     @property
-    def deserved(self) -> int:
-        """How much the queue deserves."""
-        return _deserved(self.queue, self.dimension) or 0
+    def quota(self) -> int:
+        """How much the queue deserves, or may keep."""
+        return _quota_of(self.queue, self.dimension, is_kept=self.is_kept) or 0
 
     def mended(self, snapshot: Snapshot) -> Snapshot:
-        """Return a cluster in which these jobs are preemptible."""
+        """Return a cluster in which these jobs are preemptible, or the queue reclaimable."""
+        if self.is_kept:
+            queues = [
+                evolve(each, reclaimable=each.reclaimable or each.name == self.queue.name)
+                for each in snapshot.queues
+            ]
+            return evolve(snapshot, queues=queues)
         changed = [
             evolve(job, preemptible=Preemptible.ALWAYS) if job.uid in self.jobs else job
             for job in snapshot.jobs
@@ -70,25 +81,28 @@ class NeverLent:
 
 
 def never_lent(snapshot: Snapshot) -> Iterator[NeverLent]:
-    """Yield the jobs that wait for more than their queues deserve, by queue.
+    """Yield the jobs that wait for more than the quotas of their queues, by queue.
 
-    For each queue they are told once. What any tasks hold counts that are enough for the minimum,
-    so no job is among them that some of its tasks could start. O(tasks x depth of the tree).
+    For each queue they are told once, and once more if it is not reclaimable. What any tasks hold
+    counts that are enough for the minimum, so no job is among them that some of its tasks could
+    start. O(tasks x depth of the tree).
     """
     by_name = {queue.name: queue for queue in snapshot.queues}
-    found: dict[str, list[tuple[int, str]]] = {}
+    found: dict[tuple[str, bool], list[tuple[int, str]]] = {}
     for position, job in enumerate(snapshot.jobs):
-        if job.preemptible is not Preemptible.ALWAYS and _waits_below_its_minimum(job):
-            for queue in _path_of(job, by_name):
-                dimension = _beyond_deserved(job, queue)
-                if dimension:
-                    found.setdefault(queue.name, []).append((position, dimension))
-                    break
-    for name, places in found.items():
+        if not _waits_below_its_minimum(job):
+            continue
+        for queue, is_kept in _quotas_on(job, by_name):
+            dimension = _beyond_quota(job, queue, is_kept=is_kept)
+            if dimension:
+                found.setdefault((queue.name, is_kept), []).append((position, dimension))
+                break
+    for (name, is_kept), places in found.items():
         position, dimension = places[0]
         job = snapshot.jobs[position]
         yield NeverLent(
             queue=by_name[name],
+            is_kept=is_kept,
             position=position,
             job=job,
             dimension=dimension,
@@ -100,6 +114,14 @@ def never_lent(snapshot: Snapshot) -> Iterator[NeverLent]:
 def _waits_below_its_minimum(job: JobInfo) -> bool:
     there = sum(task.status.occupies or task.status.ended for task in job.tasks)
     return there < job.min_available <= len(job.tasks)
+
+
+def _quotas_on(job: JobInfo, by_name: Mapping[str, Queue]) -> Iterator[tuple[Queue, bool]]:
+    """Yield the queues that a job is in and that may refuse it, and whether they would keep it."""
+    path = _path_of(job, by_name)
+    if job.preemptible is not Preemptible.ALWAYS:
+        yield from ((queue, False) for queue in path)
+    yield from ((queue, True) for queue in path if not queue.reclaimable)
 
 
 def _path_of(job: JobInfo, by_name: Mapping[str, Queue]) -> tuple[Queue, ...]:
@@ -118,19 +140,15 @@ def _least_need(job: JobInfo, dimension: str) -> int:
     return sum(amounts[: job.min_available])
 
 
-def _deserved(queue: Queue, dimension: str) -> int | None:
-    """Return how much a queue deserves of a resource; None: it does not say."""
-    deserved = queue.deserved
-    if deserved is None or deserved == Resource():
-        return None
-    most = deserved.get(dimension)
-    return None if most is None else exact(most)
+def _quota_of(queue: Queue, dimension: str, *, is_kept: bool) -> int | None:
+    quota = quota_not_reclaimed if is_kept else quota_for_good
+    return quota(queue, dimension)
 
 
-def _beyond_deserved(job: JobInfo, queue: Queue) -> str:
-    """Return a resource of which a job needs more than a queue deserves; empty: there is none."""
+def _beyond_quota(job: JobInfo, queue: Queue, *, is_kept: bool) -> str:
+    """Return a resource of which a job needs more than a queue's quota; empty: there is none."""
     for dimension in sorted({name for task in job.tasks for name, _ in task.resreq.dimensions()}):
-        most = _deserved(queue, dimension)
+        most = _quota_of(queue, dimension, is_kept=is_kept)
         if most is not None and _least_need(job, dimension) > most:
             return dimension
     return ""

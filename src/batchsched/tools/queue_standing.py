@@ -9,7 +9,7 @@ from attrs import evolve, field, frozen
 from batchsched.model.resources import Resource, ResourceLimit
 from batchsched.model.result import QueueOutcome
 from batchsched.model.texts import amount_text
-from batchsched.plugins.capacity.accounts import reserved_tasks
+from batchsched.plugin.queues import reserved_tasks
 from batchsched.session.limits import need_of
 from batchsched.session.session import Session
 from batchsched.state.needs import Need

@@ -616,6 +616,8 @@ class Standings:
         than = f"limit of {allowed}"
         if refusal is not None and refusal.reason is UnfitReason.BEYOND_QUOTA:
             than = f"quota of {allowed}, for jobs that are not preemptible"
+        elif refusal is not None and refusal.reason is UnfitReason.NEVER_LENT:
+            than = f"quota of {allowed}, and nothing is reclaimed from it"
         elif reason.why is WhyPending.ABOVE_FAIR_SHARE:
             than = f"share of {allowed}"
         return f"queue {excess.queue} would hold {would}, more than its {than}"

@@ -33,6 +33,7 @@ from batchsched.actions.placing import take_room
 from batchsched.model.resources import EPSILON
 from batchsched.placement import Fit
 from batchsched.plugin.extension_points import Claim, ClaimStage, Lack
+from batchsched.session.limits import may_take_task
 from batchsched.session.outlook import (
     accepts_without,
     curable_nodes,
@@ -82,6 +83,9 @@ class ClaimTurn:
         if found is None:
             return False
         units, opening, stage = found
+        # A claim keeps to the limits that it knows; other plugins may have limits too.
+        if not may_take_task(self.session, task, leaving=opening.victims):
+            return False
         of_claim = zip(opening.taken_for(task), units, strict=True)
         taken: Sequence[TakenUnit] = [
             evolve(each, unit=unit, stage=stage) for each, unit in of_claim

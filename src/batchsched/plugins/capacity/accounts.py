@@ -17,11 +17,10 @@ from typing import NamedTuple
 
 from attrs import frozen
 
-from batchsched.causes import HoldKind
 from batchsched.model.cluster import Queue, QueueStatus, TaskStatus
 from batchsched.model.reasons import QueueExcess
 from batchsched.model.resources import Amount, ResourceLimit, exact
-from batchsched.plugin.queues import QueueTree, Use, sum_of_requests
+from batchsched.plugin.queues import QueueTree, Use, reserved_tasks, sum_of_requests
 from batchsched.plugin.session_view import SessionView
 from batchsched.state.needs import Need
 from batchsched.state.records import JobState, TaskState
@@ -423,20 +422,6 @@ def _column(tree: QueueTree, vectors: Mapping[int, Vector], dimension: int) -> l
     for position, vector in vectors.items():
         column[position] = vector[dimension]
     return column
-
-
-def reserved_tasks(job: JobState) -> list[TaskState]:
-    """Return the tasks of a job whose quota is reserved that are on no node yet.
-
-    Those by which the job is to grow, and which a controller has not admitted, have none.
-    """
-    return [
-        task
-        for task in job.tasks
-        if not task.is_backfill
-        and task.status is TaskStatus.PENDING
-        and not any(hold.kind is HoldKind.NOT_ADMITTED for hold in task.info.holds)
-    ]
 
 
 def use_of(view: SessionView, jobs: Collection[JobState]) -> Use:

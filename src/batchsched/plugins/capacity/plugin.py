@@ -32,7 +32,7 @@ from batchsched.model.result import QueueOutcome, QueueOutcomes
 from batchsched.plugin.arguments import Arguments
 from batchsched.plugin.extension_points import Changes, Claim, ClaimTerms, Verdict
 from batchsched.plugin.hints import EvictionHints
-from batchsched.plugin.queues import QueueTree, QueueUses
+from batchsched.plugin.queues import QueueTree, QueueUses, reserved_tasks
 from batchsched.plugin.session_view import SessionView
 from batchsched.plugins.capacity.accounts import (
     EMPTY,
@@ -41,7 +41,6 @@ from batchsched.plugins.capacity.accounts import (
     Excess,
     QueueAccounts,
     Share,
-    reserved_tasks,
     use_of,
 )
 from batchsched.plugins.capacity.claims import FAIR, RIGHTS, NarrowedClaim, QueueClaim

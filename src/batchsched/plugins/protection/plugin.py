@@ -1,4 +1,4 @@
-"""protection: which tasks must not be evicted, or not yet, and what is never lent.
+"""protection: which tasks must not be evicted, or not yet.
 
 Whether a task may leave is asked rule by rule, in this order; the first that refuses is the reason:
 
@@ -10,9 +10,7 @@ Whether a task may leave is asked rule by rule, in this order; the first that re
    task alone they refuse what could not even go by itself.
 
 Before any of that, a job may claim nothing that does not preempt, that waits for a delay, or whose
-limits are used up. And what cannot be taken back is not lent: all jobs of a queue that are not
-preemptible, with the cores of those of which only the surplus is, stay within what it deserves, and
-what each queue above it does. A queue that does not say what it deserves sets them no such limit.
+limits are used up. And what cannot be taken back is not lent (`lending`).
 
 The rules are those of KAI Scheduler (non-preemptible and semi-preemptible jobs, minimum runtimes),
 Kubernetes (PodDisruptionBudgets, preemptionPolicy) and Armada (limits over time), made one.
@@ -26,9 +24,8 @@ from fractions import Fraction
 from attrs import field, frozen
 
 from batchsched.errors import Fault, SnapshotError
-from batchsched.model.cluster import Preemptible, Queue, TaskStatus
-from batchsched.model.reasons import MINIMUM_RUNTIME, QueueExcess, Unfit, over_unpreemptible
-from batchsched.model.resources import Resource, exact
+from batchsched.model.cluster import Preemptible, TaskStatus
+from batchsched.model.reasons import MINIMUM_RUNTIME
 from batchsched.plugin.arguments import Arguments
 from batchsched.plugin.extension_points import Changes, NothingToDo, Refused, Verdict
 from batchsched.plugin.hints import EvictionHints
@@ -43,6 +40,7 @@ from batchsched.plugins.protection.counted import (
     read_limits,
     tasks_once,
 )
+from batchsched.plugins.protection.lending import Lending, keeps_loans
 from batchsched.plugins.protection.rules import (
     NOT_PREEMPTIBLE,
     Cores,
@@ -50,12 +48,8 @@ from batchsched.plugins.protection.rules import (
     MinimumRuntimes,
     protects_core,
 )
-from batchsched.state.groups import Counting
-from batchsched.state.needs import Need
-from batchsched.state.records import JobState, QueueState, TaskState
-from batchsched.state.vectors import Vector, total_of
+from batchsched.state.records import JobState, TaskState
 
-_NOTHING = Resource()
 _OF_JOBS = (NOT_PREEMPTIBLE, MINIMUM_RUNTIME)
 """The rules about the core of a job: its surplus may go."""
 _AS_A_WHOLE = "evicted as a whole only, for jobs of higher priority"
@@ -142,6 +136,7 @@ class ProtectionPlugin:
             self.says_something
             or any(runtimes)
             or view.budgets
+            or (self.within_deserved and any(keeps_loans(q.info) for q in view.queues.values()))
             or _any_that_asks(view.jobs.values())
         ):
             return _Protection(self, view)
@@ -171,8 +166,6 @@ class _Protection:
         self._runtimes = MinimumRuntimes(
             self._tree, plugin.preempt_min_runtime, plugin.reclaim_min_runtime
         )
-        self._held: dict[str, Vector] = {}
-        """What the jobs of leaves hold that cannot be taken back, as far as it was asked for."""
         self._budgets: Budgets | None = None
         if view.budgets:
             tasks = all_tasks(view.jobs.values(), view.other_tasks.values())
@@ -197,9 +190,13 @@ class _Protection:
         claims = delays or self._limits is not None or not all(job.info.preempts for job in jobs)
         self.may_claim = self._may_claim if claims else None
         self.claim_refusal = self._claim_refusal if claims else None
-        within = keeps_any and plugin.within_deserved
-        self.allocatable = self._allocatable if within else None
-        listens = keeps_any or self.preemptable or self.reclaimable
+        self._lending: Lending | None = None
+        if plugin.within_deserved:
+            lending = Lending(view, self._tree, self._cores)
+            if keeps_any or lending.limits_queues:
+                self._lending = lending
+        self.allocatable = None if self._lending is None else self._lending.allocatable
+        listens = keeps_any or self.preemptable or self.reclaimable or self._lending
         self.on_allocate = self._on_allocate if listens else None
         self.on_deallocate = self._on_deallocate if listens else None
         costs = plugin.costs.counts_lost_work or any(
@@ -385,95 +382,23 @@ class _Protection:
             unit.append((costs.of_task(each, now, amount), amount))
         return costs.price(unit)
 
-    # What a queue may have
-
-    def _allocatable(self, queue: QueueState, need: Need, /) -> Unfit | None:
-        request = self._for_good(need)
-        if request is None:
-            return None
-        for position in self._tree.path(self._tree.position[queue.name]):
-            held = self._held_below(position)
-            for dimension in need.dimensions:
-                name = self._view.dimensions.names[dimension]
-                most = _deserved(self._tree.queues[position], name)
-                would = held[dimension] + request[dimension]
-                if most is not None and request[dimension] and would > most:
-                    over = QueueExcess(
-                        dimension=name,
-                        would_hold=would,
-                        most=most,
-                        queue=self._tree.names[position],
-                        held=held[dimension],
-                    )
-                    return over_unpreemptible(over, "protection")
-        return None
-
-    def _for_good(self, need: Need) -> Vector | None:
-        """Return the part of a need that could not be taken back; None: nothing of it."""
-        job = need.job
-        match job.info.preemptible:
-            case Preemptible.ALWAYS:
-                return None
-            case Preemptible.NEVER:
-                return need.request
-            case Preemptible.SURPLUS:
-                pass
-        if job.groups is not None:
-            return None if job.has_minimum() else need.request
-        lacks = max(0, job.lacks(Counting.PROMISED))
-        of_core = [task.resreq for task in need.tasks[:lacks] if not task.is_backfill]
-        return total_of(of_core, self._view.dimensions.zero) if of_core else None
-
-    def _held_below(self, position: int) -> Vector:
-        """Return what a queue, with those below it, holds that cannot be taken back.
-
-        O(jobs) when first asked, then O(queues below it).
-        """
-        below = [position]
-        for each in below:  # which grows
-            below.extend(self._tree.children[each])
-        zero = self._view.dimensions.zero
-        return total_of([self._held_by(self._tree.names[each]) for each in below], zero)
-
-    def _held_by(self, name: str) -> Vector:
-        known = self._held.get(name)
-        if known is None:
-            held: list[Vector] = []
-            for job in self._view.queues[name].jobs:
-                if protects_core(job):
-                    held += [task.resreq for task in self._kept_tasks(job) if not task.is_backfill]
-            known = self._held[name] = total_of(held, self._view.dimensions.zero)
-        return known
-
-    def _kept_tasks(self, job: JobState) -> Sequence[TaskState]:
-        """Return the tasks of a job that are charged and cannot be taken back."""
-        charged = [task for task in job.tasks if task.status.charged]
-        if job.info.preemptible is Preemptible.NEVER:
-            return charged
-        if job.groups is not None:
-            if not job.has_minimum():
-                return charged
-            return [task for task in charged if task.status.occupies and self._cores.has(task)]
-        charged.sort(key=self._view.task_order_key)
-        return charged[: max(0, job.min_available - job.count(TaskStatus.SUCCEEDED))]
-
     # Events
 
     def _on_allocate(self, task: TaskState, /) -> None:
-        self._changed(task)
+        self._changed(task, 1)
 
     def _on_deallocate(self, task: TaskState, /) -> None:
-        self._changed(task)
+        self._changed(task, -1)
 
-    def _changed(self, task: TaskState) -> None:
+    def _changed(self, task: TaskState, sign: int) -> None:
         if self._limits is not None:
             self._limits.changed()
         job = task.job
         if job is None:
             return
         self._cores.changed(job)
-        if job.queue is not None and protects_core(job):
-            self._held.pop(job.queue.name, None)
+        if self._lending is not None:
+            self._lending.changed(task, job, sign)
         if self._budgets is not None and task.info.status.occupies:
             self._budgets.note(task)
 
@@ -481,12 +406,3 @@ class _Protection:
 def _is_below(job: JobState, claimant: TaskState) -> bool:
     # Otherwise two equal jobs could evict each other in turn.
     return claimant.job is not None and claimant.job.info.priority > job.info.priority
-
-
-def _deserved(queue: Queue, dimension: str) -> int | None:
-    """Return how much a queue deserves of a dimension; None: it does not say, or everything."""
-    deserved = queue.deserved
-    if deserved is None or deserved == _NOTHING:
-        return None
-    most = deserved.get(dimension)
-    return None if most is None else exact(most)

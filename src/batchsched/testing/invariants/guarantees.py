@@ -14,7 +14,7 @@ from batchsched.model.cluster import Budget, JobInfo, Preemptible, Queue, TaskSt
 from batchsched.model.resources import Resource
 from batchsched.model.result import Eviction
 from batchsched.plugin.arguments import ArgumentValue
-from batchsched.testing.invariants.amounts import Amounts, of, total
+from batchsched.testing.invariants.amounts import Amounts, Number, of, total
 from batchsched.testing.invariants.cycle import OCCUPYING, PLACED, Cycle
 from batchsched.testing.invariants.invariant import invariant
 from batchsched.testing.invariants.policy import is_true
@@ -220,31 +220,60 @@ def limits(cycle: Cycle) -> Iterator[str]:
 
 @invariant
 def lending(cycle: Cycle) -> Iterator[str]:
-    """Jobs that are never evicted hold no more than their queues deserve, unless they did."""
+    """What cannot be taken back stays within what queues deserve, unless it did not before.
+
+    That is what jobs hold that are never evicted. All that a queue holds which is not reclaimable
+    stays within what it deserves or is guaranteed.
+    """
     if not (cycle.policy.has(_NAME) and cycle.policy.knows_actions):
         return
     if not is_true(_given(cycle, "withinDeserved", True)):
         return
     for queue in cycle.snapshot.queues:
         deserved = queue.deserved
-        if deserved is None or deserved == Resource():
+        if deserved is None:
             continue
-        had, has = _never_evicted(cycle, queue, before=True), _never_evicted(cycle, queue)
-        for name, amount in has.items():
+        says = deserved != Resource()
+        for name, amount, had in _grown(cycle, queue, never_evicted=True) if says else ():
             most = deserved.get(name)
-            if most is not None and amount > max(most, had.get(name, 0)):
+            if most is not None and amount > max(most, had):
                 yield (
                     f"jobs of queue {queue.name!r} that are never evicted hold {amount} of {name}; "
                     f"it deserves {most}"
                 )
+        for name, amount, had in () if queue.reclaimable else _grown(cycle, queue):
+            guaranteed = queue.guarantee.get(name)
+            most = max(deserved.get(name) or 0, guaranteed)
+            is_said = deserved.get(name) is not None if says else guaranteed > 0
+            if is_said and amount > max(most, had):
+                yield (
+                    f"queue {queue.name!r}, which is not reclaimable, holds {amount} of {name}; "
+                    f"it deserves or is guaranteed {most}"
+                )
 
 
-def _never_evicted(cycle: Cycle, queue: Queue, *, before: bool = False) -> Amounts:
+def _grown(
+    cycle: Cycle, queue: Queue, *, never_evicted: bool = False
+) -> Iterator[tuple[str, Number, Number]]:
+    """Yield what a queue holds of each resource, and what it held before."""
+    had = _held(cycle, queue, never_evicted=never_evicted, before=True)
+    for name, amount in _held(cycle, queue, never_evicted=never_evicted).items():
+        yield name, amount, had.get(name, 0)
+
+
+def _held(
+    cycle: Cycle, queue: Queue, *, never_evicted: bool = False, before: bool = False
+) -> Amounts:
+    """Return what tasks hold in a queue and below; `never_evicted`: of such jobs alone.
+
+    Else without the jobs for which quota is reserved, which is held from the start.
+    """
     charged = (*OCCUPYING, *PLACED)
     return total(
         of(task.resreq)
         for job in cycle.jobs.values()
-        if job.preemptible is Preemptible.NEVER and queue in _path(cycle, job.queue)
+        if job.preemptible is Preemptible.NEVER or not (never_evicted or job.quota_reserved)
+        if queue in _path(cycle, job.queue)
         for task in job.tasks
         if not (cycle.before(task.uid) if before else cycle.after[task.uid]).is_backfill
         and (cycle.before(task.uid) if before else cycle.after[task.uid]).status in charged
