@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from functools import partial
 
 from attrs import frozen
@@ -18,15 +17,11 @@ from batchsched.actions.placing import (
 )
 from batchsched.model.cluster import TaskStatus
 from batchsched.plugin.arguments import Arguments
-from batchsched.plugin.candidates import SecondTry
-from batchsched.session.attempts import Attempts, Goal, Keeps, retries_largest_first
-from batchsched.session.candidates import Place, may_go_anywhere
-from batchsched.session.limits import may_take, need_of
+from batchsched.session.attempts import Attempts, Goal, retries_largest_first
 from batchsched.session.outlook import accepting_nodes
 from batchsched.session.session import Session
 from batchsched.session.statements import Statement
-from batchsched.session.turns import Turn, Turns, is_starving
-from batchsched.session.undoing import place_with_undoing, second_try
+from batchsched.session.turns import Turns, is_starving
 from batchsched.state.needs import Stage
 from batchsched.state.records import Fit, JobState, TaskState
 
@@ -95,7 +90,7 @@ class AllocateAction:
             may_reserve=(
                 None if threshold is None else partial(is_starving, session, threshold=threshold)
             ),
-            undoes=bool(session.plugins.second_try),
+            is_settled=partial(_is_settled, session) if session.plugins.second_try else None,
             depends_on_nodes_alone=not (
                 holds
                 or reserves
@@ -109,27 +104,12 @@ class AllocateAction:
             place_one = partial(_place_calling_in, session, cures=self.cures)
         keeps = partial(self._keeps, session)
         for turn in turns:
-            if self._serve(session, attempts, turn, place_one, keeps):
+            goal = attempts.serve(turn, place_one, keeps)
+            is_kept = goal is not None and goal.is_kept
+            if is_kept and turn.left and session.plugins.job_ready(turn.job):
                 turns.put_back(turn)
             if self.evict_backfill and _waits_for_backfill(session, turn.job):
                 make_promises_real(session, turn.job)
-
-    def _serve(
-        self, session: Session, attempts: Attempts, turn: Turn, place_one: Place, keeps: Keeps
-    ) -> bool:
-        """Place what a job needs next; return whether it gets another turn."""
-        again = _second_try(session, turn) if session.plugins.second_try else None
-        goal = attempts.serve(turn, place_one, keeps)
-        is_kept = goal is not None and goal.is_kept
-        if again is not None and not (is_kept and self._is_settled(session, turn.job)):
-            part = goal.placed if goal is not None and is_kept else ()
-            is_kept = _serve_with_undoing(session, turn, *again, part) or is_kept
-        return is_kept and bool(turn.left) and session.plugins.job_ready(turn.job)
-
-    @staticmethod
-    def _is_settled(session: Session, job: JobState) -> bool:
-        """Return whether what was kept of a turn is more than a part that the job may hold."""
-        return job.count(TaskStatus.RESERVED) > 0 or _is_enough(session, job)
 
     def _keeps(self, session: Session, statement: Statement, goal: Goal) -> bool:
         """Return whether what was placed for a goal is kept; drop reservations of no use."""
@@ -189,34 +169,9 @@ def _place_calling_in(
     return True
 
 
-def _second_try(session: Session, turn: Turn) -> tuple[str, SecondTry] | None:
-    """Return how what a job needs next is placed once more if it finds no place."""
-    if not (turn.left and may_go_anywhere(session, turn.job)):
-        return None
-    need = need_of(session, turn.job, turn.left)
-    if need is None or not may_take(session, turn.job, turn.left, need=turn.offered):
-        return None
-    return second_try(session, need)
-
-
-def _serve_with_undoing(
-    session: Session, turn: Turn, plugin: str, again: SecondTry, part: Sequence[TaskState]
-) -> bool:
-    """Place tasks once more, undoing choices; return whether that was possible.
-
-    `part`: what was placed before, and is held if it was not.
-    """
-    with session.statement(is_trial=True) as statement:
-        for task in reversed(part):
-            statement.unallocate(task)
-        placed = place_with_undoing(session, statement, plugin, again)
-        if placed and _is_enough(session, turn.job):
-            statement.commit()
-            if any(task.status is TaskStatus.PENDING for task in part):
-                turn.take_up_again()
-            turn.left.take_out([task for task in again.tasks if task in turn.left])
-            return True
-    return False
+def _is_settled(session: Session, job: JobState) -> bool:
+    """Return whether what was kept of a turn is more than a part that the job may hold."""
+    return job.count(TaskStatus.RESERVED) > 0 or _is_enough(session, job)
 
 
 def _is_enough(session: Session, job: JobState) -> bool:

@@ -32,6 +32,7 @@ from attrs import define, field
 
 from batchsched.model.cluster import TaskStatus
 from batchsched.plugin.arguments import Arguments
+from batchsched.plugin.candidates import NodeSet, SecondTry
 from batchsched.session.alike import AlikeTasks
 from batchsched.session.candidates import (
     MayGo,
@@ -39,6 +40,7 @@ from batchsched.session.candidates import (
     Trial,
     count_beside,
     first_set,
+    may_go_anywhere,
     need_in_sets,
     needs_in_turn,
     offers_sets,
@@ -81,6 +83,28 @@ class SetRank(NamedTuple):
 
 Reserve = Callable[[TaskState], bool]
 """Reserves a node for a task; returns whether there was one."""
+
+
+class _Cheapest:
+    """The set in which a need costs least, of those that were tried, if the action ranks them."""
+
+    def __init__(self, rank: Callable[[Statement], SetRank] | None, keeps: Keeps) -> None:
+        self._rank, self._keeps = rank, keeps
+        self._cost: tuple[tuple[float, ...], int] | None = None
+        self.trial: Trial | None = None
+        """The best, which is to be tried again; None: there is none."""
+
+    def keeps(self, trial: Trial, statement: Statement, goal: Goal) -> bool:
+        """Return whether what was placed in a set is kept at once: if nothing can cost less."""
+        if not self._keeps(statement, goal):
+            return False
+        if self._rank is None:
+            return True
+        rank = self._rank(statement)
+        if self._cost is not None and self._cost <= rank.cost:
+            return False
+        self.trial, self._cost = trial, rank.cost
+        return rank.is_least
 
 
 def retries_largest_first(
@@ -200,6 +224,13 @@ class Goal:
         self.failed = [task for task in self.failed if task not in again]
         self._aside.clear()
         return again
+
+    def found_places(self, tasks: Sequence[TaskState]) -> None:
+        """Record what became of tasks that were tried together in a set of nodes."""
+        self.reserved = [task for task in tasks if task.status is TaskStatus.RESERVED]
+        without = (TaskStatus.PENDING, TaskStatus.RESERVED)
+        self.placed = [task for task in tasks if task.status not in without]
+        self.is_complete = len(self.placed) + len(self.reserved) == len(tasks)
 
     def found_none(self, task: TaskState, reserve: Reserve | None = None) -> bool:
         """Record that a task found no place; return whether to go on without it.
@@ -342,8 +373,9 @@ class Attempts:
     not take all that it lacks while others hold so much. None: never."""
     stages: Sequence[Stage] = (Stage.NOW, Stage.LATER, Stage.CONDITIONALLY)
     """In which stages it is tried in sets of nodes, where plugins offer any."""
-    undoes: bool = False
-    """Whether what finds no place in a set is tried once more there, as plugins say."""
+    is_settled: Callable[[JobState], bool] | None = None
+    """Whether what was kept for a job is more than a part that it may hold; what finds no place,
+    or is not settled, is tried once more, as plugins say. None: it is not."""
     evicts: EvictionScope | None = None
     """Whom the action may evict for what is tried; None: nobody."""
     may_go: MayGo | None = None
@@ -368,7 +400,8 @@ class Attempts:
     def serve(self, turn: Turn, place: Place, keeps: Keeps) -> Goal | None:
         """Try what a turn is to try, each goal in a statement; return the last, None: nothing.
 
-        Where plugins offer sets of nodes for what the job needs, it is tried in these.
+        Where plugins offer sets of nodes for what the job needs, it is tried in these. What was
+        tried in vain, or kept only in part, is tried once more, if a plugin says how.
 
         Args:
             turn: the turn.
@@ -376,6 +409,14 @@ class Attempts:
             keeps: returns whether what was placed for a goal is committed, or rolled back.
 
         """
+        is_settled = self.is_settled
+        second = None if is_settled is None else self._second_try(turn)
+        goal = self._serve(turn, place, keeps)
+        if not (second and is_settled) or (goal and goal.is_kept and is_settled(turn.job)):
+            return goal
+        return self._undo_choices(turn, second, goal, keeps)
+
+    def _serve(self, turn: Turn, place: Place, keeps: Keeps) -> Goal | None:
         if self.session.plugins.candidate_nodes:
             if self._fails_again(turn.job):
                 return None
@@ -385,7 +426,51 @@ class Attempts:
             need = self._part_in_sets(turn)
             if need is not None:
                 return self._serve_in_part(turn, need, place, keeps)
-        return self._serve(turn, place, keeps)
+        return self._serve_anywhere(turn, place, keeps)
+
+    def _try(
+        self,
+        goal: Goal,
+        attempt: Callable[[Statement], bool],
+        keeps: Keeps,
+        *,
+        within: NodeSet | None = None,
+        is_trial: bool = False,
+    ) -> bool:
+        """Attempt a goal in a statement, and commit that or roll it back; return which.
+
+        Args:
+            goal: the goal.
+            attempt: places tasks; returns whether it may be kept.
+            keeps: returns whether it is.
+            within: the only nodes on which tasks are placed; None: any.
+            is_trial: whether reasons do not mention what is placed and rolled back.
+
+        """
+        with self.session.statement(is_trial=is_trial, within=within) as statement:
+            if attempt(statement) and keeps(statement, goal):
+                statement.commit()
+                goal.is_kept = True
+        return goal.is_kept
+
+    def _serve_anywhere(self, turn: Turn, place: Place, keeps: Keeps) -> Goal | None:
+        goal: Goal | None = None
+        if self.tries_all and AlikeTasks.apply(self.session, turn.job):
+            place = AlikeTasks(self.session, place).place
+        for goal in self._goals(turn):
+            self._try(goal, partial(self._place_each, goal, place), keeps)
+        return goal
+
+    def _place_each(self, goal: Goal, place: Place, statement: Statement) -> bool:
+        """Place the tasks of a goal one after the other, wherever they find a place."""
+        reserve = self.reserve if goal.may_be_partial else None
+        reserves = None if reserve is None else partial(reserve, statement)
+        for task in goal:
+            if place(statement, task, None):
+                goal.found_place(task)
+            elif not goal.found_none(task, reserves):
+                break
+        return True
 
     def _part_in_sets(self, turn: Turn) -> Need | None:
         """Return what a job with groups may hold, or have reserved, in sets of nodes.
@@ -409,24 +494,6 @@ class Attempts:
         ready = self.session.plugins.job_ready
         return self.keeps_part is not None and self.keeps_part(job) and not ready(job)
 
-    def _serve(self, turn: Turn, place: Place, keeps: Keeps) -> Goal | None:
-        goal: Goal | None = None
-        if self.tries_all and AlikeTasks.apply(self.session, turn.job):
-            place = AlikeTasks(self.session, place).place
-        for goal in self._goals(turn):
-            with self.session.statement() as statement:
-                reserve = self.reserve if goal.may_be_partial else None
-                reserves = None if reserve is None else partial(reserve, statement)
-                for task in goal:
-                    if place(statement, task, None):
-                        goal.found_place(task)
-                    elif not goal.found_none(task, reserves):
-                        break
-                if keeps(statement, goal):
-                    statement.commit()
-                    goal.is_kept = True
-        return goal
-
     def _serve_in_sets(self, turn: Turn, need: Need, place: Place, keeps: Keeps) -> Goal | None:
         """Try a need in one set of nodes after the other; the first where all of it fits counts.
 
@@ -439,33 +506,27 @@ class Attempts:
         if self.evicts is not None:
             first, scope = need.tasks[0], self.evicts
             count_beside(session, first, scope, cures=self.cures, may_go=self.may_go)
-        again = partial(self._place_again, job) if self.undoes else None
+        again = None if self.is_settled is None else partial(self._place_again, job)
         was_tried = has_evicted = False
-        best: tuple[SetRank, Trial] | None = None
+        cheapest = _Cheapest(self.rank_sets, keeps)
         for trial in self._trials(turn, need, place):
-            if best is not None and (trial.nodes is everywhere or trial.need is not best[1].need):
+            best = cheapest.trial
+            if best is not None and (trial.nodes is everywhere or trial.need is not best.need):
                 break  # only sets for the same tasks in the same stage are compared
             if trial.nodes is everywhere:
-                found = None
-                if not was_tried:
-                    found = self._serve(turn, place, keeps)
-                    was_tried = True
+                found = None if was_tried else self._serve_anywhere(turn, place, keeps)
+                was_tried = True
                 if found is not None and found.is_kept:
                     return found
                 turn.take_up_again()
-                if not (self.undoes and second_try(session, need)):
+                if not (again and second_try(session, need)):
                     continue
-            goal = Goal(self, job, TasksInOrder())
             has_evicted = has_evicted or trial.stage is Stage.EVICTING
-            rank = self._try_set(turn, goal, trial, place, keeps, again, best=best)
+            goal = self._try_set(turn, trial, place, partial(cheapest.keeps, trial), again)
             if goal.is_kept:
                 return goal
-            if rank is not None:
-                best = rank, trial
-        if best is not None:
-            goal = Goal(self, job, TasksInOrder())
-            self._try_set(turn, goal, best[1], place, keeps, again, best=None, is_chosen=True)
-            return goal
+        if cheapest.trial is not None:
+            return self._try_set(turn, cheapest.trial, place, keeps, again)
         if (self.holds_part or self.reserve is not None) and not session.plugins.job_ready(job):
             goal = self._serve_in_part(turn, need, place, keeps) or goal
         if goal is None or not goal.is_kept:
@@ -479,36 +540,24 @@ class Attempts:
     def _try_set(
         self,
         turn: Turn,
-        goal: Goal,
         trial: Trial,
         place: Place,
         keeps: Keeps,
-        again: Callable[[Statement, Sequence[TaskState], Stage], bool] | None,
+        again: Callable[[Statement, Sequence[TaskState], Stage], bool] | None = None,
         *,
-        best: tuple[SetRank, Trial] | None,
-        is_chosen: bool = False,
-    ) -> SetRank | None:
-        """Try a need in a set; return what it costs if that is less than the best so far.
+        is_trial: bool = True,
+    ) -> Goal:
+        """Try a need in a set."""
+        goal, left, tasks = Goal(self, turn.job, TasksInOrder()), turn.left, trial.need.tasks
 
-        It is kept at once if it was chosen, if sets are not ranked, or if nothing can cost less.
-        """
-        left = turn.left
-        with self.session.statement(is_trial=True, within=trial.nodes) as statement:
-            if not try_in(self.session, statement, trial, place, again):
-                return None
-            goal.placed = list(trial.need.tasks)
-            if not keeps(statement, goal):
-                return None
-            if self.rank_sets is not None and not is_chosen:
-                rank = self.rank_sets(statement)
-                if best is not None and best[0].cost <= rank.cost:
-                    return None
-                if not rank.is_least:
-                    return rank
-            statement.commit()
-            goal.is_kept = True
-            left.take_out(trial.need.tasks)
-        return None
+        def attempt(statement: Statement) -> bool:
+            is_done = try_in(self.session, statement, trial, place, again)
+            goal.found_places(tasks if is_done else ())
+            return is_done
+
+        if self._try(goal, attempt, keeps, within=trial.nodes, is_trial=is_trial):
+            left.take_out(tasks)
+        return goal
 
     def _trials(self, turn: Turn, need: Need, place: Place) -> Iterator[Trial]:
         """Yield the sets in which a need is tried, then those for what is needed in its place."""
@@ -562,22 +611,56 @@ class Attempts:
         fits = [fit for fit in stage.ladder if fit is not Fit.CONDITIONALLY]
         return found is not None and place_with_undoing(self.session, statement, *found, fits)
 
+    def _second_try(self, turn: Turn) -> tuple[str, SecondTry] | None:
+        """Return how what a job needs is tried once more anywhere, and the plugin that says so."""
+        session, job = self.session, turn.job
+        if not (turn.left and may_go_anywhere(session, job)):
+            return None
+        need = need_of(session, job, turn.left)
+        if need is None or not may_take(session, job, turn.left, need=turn.offered):
+            return None
+        return second_try(session, need)
+
+    def _undo_choices(
+        self, turn: Turn, second: tuple[str, SecondTry], tried: Goal | None, keeps: Keeps
+    ) -> Goal | None:
+        """Try once more what was tried in vain, or kept in part, undoing choices of a plugin."""
+        part = tried.placed if tried is not None and tried.is_kept else ()
+        goal = Goal(self, turn.job, TasksInOrder())
+        goal.may_be_partial = False
+        tasks = second[1].tasks
+
+        def attempt(statement: Statement) -> bool:
+            for task in reversed(part):
+                statement.unallocate(task)
+            goal.placed = list(tasks)
+            return place_with_undoing(self.session, statement, *second)
+
+        if not self._try(goal, attempt, keeps, is_trial=True):
+            return tried
+        if any(task.status is TaskStatus.PENDING for task in part):
+            turn.take_up_again()
+        turn.left.take_out([task for task in tasks if task in turn.left])
+        return goal
+
     def _serve_in_part(self, turn: Turn, need: Need, place: Place, keeps: Keeps) -> Goal | None:
         """Place of a need what can be in the set where nodes would be reserved, and reserve nodes.
 
         Without reservations, what finds no place is left out if what was placed may be held. What
         cannot be had is tried with what the job needs instead.
         """
-        session, job, goal = self.session, turn.job, None
+        session, job = self.session, turn.job
+        goal: Goal | None = None
         if not offers_sets(session, need, Stage.EMPTY):
             turn.take_up_again()
-            return self._serve(turn, place, keeps)
+            return self._serve_anywhere(turn, place, keeps)
+        place_or_reserve = self._or_reserve(place)
 
         def finds_place(part: Need) -> bool:
             trial = first_set(session, part, Stage.EMPTY)
             with session.statement(is_trial=True) as statement:
                 return trial is not None and _is_possible(
-                    session, statement, trial, self._or_reserve(place)
+                    session, statement, trial, place_or_reserve
                 )
 
         counting, may_reserve = Counting.RESERVED, self._may_reserve(job)
@@ -587,9 +670,11 @@ class Attempts:
                 session, job, some, counting=counting, may_reserve=may_reserve
             ):
                 continue
-            goal = self._serve_part_in_set(turn, asked, place, keeps) or goal
-            if goal is not None and goal.is_kept:
-                break
+            trial = first_set(session, asked, Stage.EMPTY)
+            if trial is not None:
+                goal = self._try_set(turn, trial, place_or_reserve, keeps, is_trial=False)
+                if goal.is_kept:
+                    break
         return goal
 
     def _or_reserve(self, place: Place) -> Place:
@@ -603,24 +688,6 @@ class Attempts:
             return (reserve is not None and reserve(on, task)) or self.holds_part
 
         return place_or_reserve
-
-    def _serve_part_in_set(self, turn: Turn, need: Need, place: Place, keeps: Keeps) -> Goal | None:
-        session = self.session
-        trial = first_set(session, need, Stage.EMPTY)
-        if trial is None:
-            return None
-        goal, place_or_reserve = Goal(self, turn.job, TasksInOrder()), self._or_reserve(place)
-        with session.statement(within=trial.nodes) as statement:
-            if try_in(session, statement, trial, place_or_reserve):
-                there = statement.placed()
-                goal.placed = [t for t in there if t.status is not TaskStatus.RESERVED]
-                goal.reserved = [t for t in there if t.status is TaskStatus.RESERVED]
-                goal.is_complete = len(there) == len(need.tasks)
-                if keeps(statement, goal):
-                    statement.commit()
-                    goal.is_kept = True
-                    turn.left.take_out(need.tasks)
-        return goal
 
     def _fails_again(self, job: JobState) -> bool:
         """Return whether the turn of a job is known to fail; record all that it would record."""
