@@ -25,7 +25,7 @@ from batchsched import (
 )
 from batchsched.live import Cluster, TaskSucceeded
 from batchsched.transition.content import Content
-from batchsched.transition.next_snapshot import tasks_started
+from batchsched.transition.steps import tasks_started
 
 CPU = Resource(milli_cpu=1000)
 TASKS = [TaskInfo(uid=f"t{i}", name=f"t{i}", resreq=CPU) for i in range(3)]

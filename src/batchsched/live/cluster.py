@@ -13,7 +13,6 @@ from batchsched.model.cluster import (
     PastEviction,
     Queue,
     TaskInfo,
-    TaskStatus,
 )
 from batchsched.model.devices import CounterSet, Device, DevicePick
 from batchsched.model.result import CycleResult, Decision
@@ -22,23 +21,10 @@ from batchsched.model.topology import Topology
 from batchsched.model.validation.arguments import checks_arguments
 from batchsched.model.validation.values import is_of, part_named, shown
 from batchsched.transition.content import Content
-from batchsched.transition.event_rules import (
-    TO_START,
-    apply_events,
-    as_new,
-    keep_plans,
-    set_eligible_times,
-)
+from batchsched.transition.event_rules import apply_events
 from batchsched.transition.events import Event
-from batchsched.transition.ledger_of_evictions import evictions_written, keep_evictions
-from batchsched.transition.next_snapshot import (
-    decides_nothing,
-    job_of_task,
-    next_snapshot,
-    part_of_result,
-    take_over,
-    tasks_started,
-)
+from batchsched.transition.steps import Step, apply_step
+from batchsched.transition.task_rules import TO_START, as_new, is_releasing
 
 
 class Cluster:
@@ -274,66 +260,23 @@ class Cluster:
         content = self._content
         not_started, still_releasing = list(not_started), list(still_releasing)
         if not at_once:
-            moving = [(uid, content.tasks[uid].status) for uid in content.unsettled]
-            to_start = [uid for uid, status in moving if status in TO_START]
-            leaving = [
-                uid
-                for uid, status in moving
-                if status is TaskStatus.RELEASING or content.tasks[uid].leaving is not None
-            ]
-            stays = (TaskStatus.BOUND, TaskStatus.RELEASING)
-            if decides_nothing(cycle) and all(status in stays for _, status in moving):
-                set_eligible_times(content)
-                keep_plans(content, cycle.planned)
-                content.commit()
-                return
+            tasks = [content.tasks[uid] for uid in content.unsettled]
+            to_start = [task.uid for task in tasks if task.status in TO_START]
+            leaving = [task.uid for task in tasks if is_releasing(task)]
             not_started = [*to_start, *_uids_of(cycle.binds)]
             still_releasing = [*leaving, *_uids_of(cycle.evictions), *_uids_of(cycle.moves)]
-        elif (
-            type(cycle) is CycleResult
-            and not content.unsettled
-            and not_started == still_releasing == []
-        ):
-            if decides_nothing(cycle):
-                # Such a result cannot be invalid here, and changes only plans and what is eligible.
-                set_eligible_times(content)
-                keep_plans(content, cycle.planned)
-                content.commit()
-                return
-            started = tasks_started(cycle, content)
-            if started is not None:
-                set_eligible_times(content)
-                for uid, task in started.items():
-                    content.put("tasks", uid, task)
-                keep_plans(content, cycle.planned)
-                set_eligible_times(content, time=content.now)
-                content.commit()
-                return
-        named: dict[str, None] = dict(content.unsettled)
-        nodes: dict[str, None] = {}
-        part = part_of_result(cycle, content, named, nodes)
-        named.update(dict.fromkeys([*not_started, *still_releasing]))
-        before = content.part([uid for uid in named if uid in content.tasks], nodes)
-        after = next_snapshot(
-            before,
-            part,
-            now=before.now,
-            not_started=not_started,
-            still_releasing=still_releasing,
+        happened = {
+            "not_started": tuple(not_started),
+            "still_releasing": tuple(still_releasing),
+        }
+        step = Step(
+            result=cycle,
+            now=content.now,
+            happened=happened,
             replacement=replacement,
             keep_reservations=keep_reservations,
         )
-        written = evictions_written(cycle, job_of_task(content), now=content.now)
-        mark = content.mark()
-        try:
-            set_eligible_times(content)
-            take_over(content, before, after)
-            keep_evictions(content, written)
-            keep_plans(content, cycle.planned)
-            set_eligible_times(content, time=content.now)
-        except BaseException:
-            content.undo_to(mark)
-            raise
+        apply_step(content, step)
         content.commit()
 
     def snapshot(self) -> Snapshot:

@@ -35,7 +35,8 @@ from batchsched.model.validation.topology import (
 )
 from batchsched.transition import events as happened
 from batchsched.transition.content import Content
-from batchsched.transition.event_rules import TO_START, as_it_was, said_of_job
+from batchsched.transition.event_rules import said_of_job
+from batchsched.transition.task_rules import TO_START, as_it_was
 
 ItemT = TypeVar("ItemT")
 SharedT = TypeVar("SharedT", bound=Device | CounterSet)

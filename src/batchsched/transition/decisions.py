@@ -38,7 +38,7 @@ from batchsched.model.validation.values import (
     time_problems,
     under,
 )
-from batchsched.transition.event_rules import (
+from batchsched.transition.task_rules import (
     RULES,
     TO_START,
     has_left,
