@@ -13,7 +13,7 @@ from attrs import evolve
 from batchsched.causes import HoldKind
 from batchsched.errors import Fault, KubernetesObjectError
 from batchsched.kubernetes import api
-from batchsched.kubernetes.devices import DevicesRead, is_reservation
+from batchsched.kubernetes.devices import DevicesRead
 from batchsched.kubernetes.dump_objects import DumpObjects, contents_of, sorted_objects
 from batchsched.kubernetes.enqueue import Enqueue
 from batchsched.kubernetes.facts import Dump, FactsReader
@@ -65,6 +65,7 @@ from batchsched.kubernetes.pods import (
 from batchsched.kubernetes.protection import read_budgets, take_preemptable
 from batchsched.kubernetes.queues import ROOT, read_queues, with_quotas_for
 from batchsched.kubernetes.resource_quotas import used_up_by
+from batchsched.kubernetes.shared_gpus import is_reservation
 from batchsched.kubernetes.topologies import Topologies
 from batchsched.kubernetes.unsupported import note_unsupported
 from batchsched.model.cluster import (
