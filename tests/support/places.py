@@ -3,8 +3,9 @@
 What a snapshot consists of, what a cycle decides, each extension point and each shortcut should
 stand in few modules of the library: who adds one more touches as many. Counted are modules that
 
-- read a part of something that is called a snapshot, or pass it by its name to one that is made;
-- read a decision of something that is called a result, or pass it by its name to one that is made;
+- read a part of something that is called a snapshot, or pass it by its name to one that is made
+  (`evolve` makes one of something that is called so);
+- read a decision of something that is called a result, or pass it by its name likewise;
 - name an extension point as an attribute or a string (plugins that have it are not counted);
 - name a shortcut as a member of `Shortcut`.
 
@@ -29,7 +30,7 @@ from batchsched.state.shortcuts import Shortcut
 LIBRARY = Path(batchsched.__file__).parent
 
 
-def _of(owner: str, makers: tuple[str, ...]) -> Callable[[ast.AST], Iterator[str]]:
+def _of(owner: str, maker: str) -> Callable[[ast.AST], Iterator[str]]:
     """Return a function that lists what a piece of code names of an owner."""
 
     def named(node: ast.AST) -> Iterator[str]:
@@ -37,8 +38,11 @@ def _of(owner: str, makers: tuple[str, ...]) -> Callable[[ast.AST], Iterator[str
             case ast.Attribute(value=ast.Name(id=name) | ast.Attribute(attr=name), attr=part):
                 if name.strip("_").endswith(owner):
                     yield part
-            case ast.Call(func=ast.Name(id=name) | ast.Attribute(attr=name)) if name in makers:
+            case ast.Call(func=ast.Name(id=name)) if name == maker:
                 yield from (each.arg for each in node.keywords if each.arg is not None)
+            case ast.Call(func=ast.Name(id="evolve"), args=[ast.Name(id=name)]):
+                if name.strip("_").endswith(owner):
+                    yield from (each.arg for each in node.keywords if each.arg is not None)
             case _:
                 pass
 
@@ -56,16 +60,16 @@ def _word(node: ast.AST) -> Iterator[str]:
 KINDS: dict[str, tuple[Iterable[str], Callable[[ast.AST], Iterator[str]], tuple[str, ...]]] = {
     "part of a snapshot": (
         [each.name for each in fields(Snapshot) if not each.name.startswith("_")],
-        _of("snapshot", ("Snapshot", "evolve")),
+        _of("snapshot", "Snapshot"),
         ("testing",),
     ),
     "decision": (
         [row.field for row in DECISIONS],
-        _of("result", ("CycleResult", "evolve")),
+        _of("result", "CycleResult"),
         ("testing",),
     ),
     "extension point": (RULES, _word, ("testing", "plugins")),
-    "shortcut": ([each.name for each in Shortcut], _of("Shortcut", ()), ("testing",)),
+    "shortcut": ([each.name for each in Shortcut], _of("Shortcut", ""), ("testing",)),
 }
 """What is counted; what lists the names in a piece of code; the folders that are left out."""
 
