@@ -28,7 +28,7 @@ from batchsched import (
 )
 from batchsched.placement.indexed import IndexedPlacement
 from batchsched.placement.plain_loop import LinearScanPlacement
-from batchsched.session.kept import PlacementFactory
+from batchsched.session.policy_state import PlacementFactory
 from benchmarks.workloads.scenario import Scenario, pending_tasks
 
 __all__ = [

@@ -34,8 +34,8 @@ from batchsched.model.validation.values import is_of, is_text, items_in, shown, 
 from batchsched.placement.indexed import IndexedPlacement
 from batchsched.placement.plain_loop import LinearScanPlacement
 from batchsched.session.cycle import Unchanged, close, open_session
-from batchsched.session.kept import PlacementFactory, PolicyState, ignored_by
 from batchsched.session.points import ConfiguredPlugin
+from batchsched.session.policy_state import PlacementFactory, PolicyState, ignored_by
 from batchsched.session.session import Session
 from batchsched.state.ledger import Ledger
 from batchsched.state.shortcuts import ALL_SHORTCUTS, Shortcut

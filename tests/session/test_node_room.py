@@ -7,7 +7,7 @@ from tests.support.books import opened
 from tests.support.clusters import cluster, job, node
 
 from batchsched import Snapshot
-from batchsched.session.kept import NodeRoom
+from batchsched.session.policy_state import NodeRoom
 from batchsched.state.vectors import fits
 from batchsched.testing import snapshots
 

@@ -23,8 +23,8 @@ from batchsched.causes import UnfitReason
 from batchsched.placement.indexed import IndexedPlacement
 from batchsched.plugin import JobState, NodeState, Plugin, TaskState
 from batchsched.session.cycle import open_session
-from batchsched.session.kept import PlacementFactory, PolicyState
 from batchsched.session.points import ConfiguredPlugin
+from batchsched.session.policy_state import PlacementFactory, PolicyState
 from batchsched.state.ledger import Ledger
 from batchsched.state.pod_affinity import AffinityProfile
 from tests.support.hints import HINTS, hints_of

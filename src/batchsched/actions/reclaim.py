@@ -20,7 +20,7 @@ from batchsched.actions.placing import NOW_OR_LATER, place
 from batchsched.model.cluster import TaskStatus
 from batchsched.model.reasons import Unfit
 from batchsched.plugin.arguments import Arguments
-from batchsched.plugin.extension_points import Claim, ClaimStage
+from batchsched.plugin.claims import Claim, ClaimStage
 from batchsched.session.attempts import Attempts, Goal, SetRank, retries_largest_first
 from batchsched.session.limits import exceeds_quota, may_claim, record_claim_refusal
 from batchsched.session.session import Session

@@ -22,7 +22,7 @@ from batchsched.model.snapshot import Snapshot, common_of, evictions_of
 from batchsched.model.validation.values import truth_problems
 from batchsched.plugin.extension_points import Changes
 from batchsched.session.cycle import Unchanged, open_session, unchanged_outcome
-from batchsched.session.kept import PolicyState
+from batchsched.session.policy_state import PolicyState
 from batchsched.session.session import Session
 from batchsched.state.ledger import Ledger
 from batchsched.state.live_ledger import LiveLedger

@@ -7,16 +7,14 @@ here. It is discarded after the cycle, so that no state leaks into the next one.
 
 from batchsched.model.described import describe_exports
 from batchsched.plugin.candidates import CandidateNodes, NodeSet, Part, SecondTries, SecondTry
+from batchsched.plugin.claims import Claim, ClaimStage, ClaimTerms, Lack, Shortage
 from batchsched.plugin.extension_points import (
     Allocatable,
     AllocateEvents,
     Changes,
     Choices,
-    Claim,
     ClaimRefusal,
     Claims,
-    ClaimStage,
-    ClaimTerms,
     DeallocateEvents,
     EvictionPrice,
     ExtensionPoints,
@@ -27,7 +25,6 @@ from batchsched.plugin.extension_points import (
     JobReady,
     JobsAdmitted,
     JobValid,
-    Lack,
     LeavesTogether,
     MayClaim,
     MostAllocatable,
@@ -52,7 +49,6 @@ from batchsched.plugin.extension_points import (
     Resumes,
     Revocable,
     SessionClose,
-    Shortage,
     SurplusWeights,
     TaskOrder,
     TurnEvents,

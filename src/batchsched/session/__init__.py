@@ -61,7 +61,8 @@ Imports go down only::
 
     cycle, promises, attempts, turns                                    the cycle
     reasons, eviction_reports, candidates, undoing, outlook, limits     searching, explaining
-    session, orders, reports, kept, plugins, victims, points            the session itself
+    session, statements, orders, reports, policy_state                  the session itself,
+    plugins, victims, points                                            and what plugins say
 
 `known_failures` and `alike` do not belong to the story: they are about attempts that need not be
 made because they would fail as before, and can be switched off (`batchsched.state.shortcuts`).

@@ -39,7 +39,7 @@ from batchsched.model.result import (
 )
 from batchsched.model.rules import Unmet, unmet_dependencies
 from batchsched.session.eviction_reports import refused_until
-from batchsched.session.kept import PolicyState
+from batchsched.session.policy_state import PolicyState
 from batchsched.session.promises import (
     drop_reservations,
     drop_stale_reservations,

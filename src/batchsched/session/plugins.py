@@ -19,13 +19,8 @@ from batchsched.model.reasons import NOT_RECLAIMABLE, JobCondition, Unfit, not_r
 from batchsched.model.result import QueueOutcome
 from batchsched.model.validation.values import shown
 from batchsched.plugin.candidates import NodeSet, SecondTry
-from batchsched.plugin.extension_points import (
-    Changes,
-    Claim,
-    ClaimTerms,
-    Refused,
-    Verdict,
-)
+from batchsched.plugin.claims import Claim, ClaimTerms
+from batchsched.plugin.extension_points import Changes, Refused, Verdict
 from batchsched.plugin.hints import EvictionHints
 from batchsched.plugin.node_functions import Chooser, NodeScore, Predicate, Reads
 from batchsched.plugin.session_view import SessionView

@@ -34,8 +34,8 @@ from batchsched.model.reasons import (
 )
 from batchsched.session.candidates import why_no_set
 from batchsched.session.eviction_reports import add_eviction_reports, says_of_evictions
-from batchsched.session.kept import TasksOfWaiting
 from batchsched.session.outlook import accepts_without
+from batchsched.session.policy_state import TasksOfWaiting
 from batchsched.session.reports import NOTHING_TRIED, TaskAttempts
 from batchsched.session.session import Session
 from batchsched.state.groups import Counting, JobGroups

@@ -17,8 +17,8 @@ from batchsched.model.reasons import QueueShare, Unfit
 from batchsched.model.texts import html_table, shown_amount
 from batchsched.placement import Fit
 from batchsched.plugin.candidates import NodeSet
-from batchsched.session.kept import PolicyState
 from batchsched.session.orders import LiveQueue, PlainOrder, SharedKeys
+from batchsched.session.policy_state import PolicyState
 from batchsched.session.reports import Plans
 from batchsched.session.statements import Decisions, Statement
 from batchsched.session.tracing import telling_best, telling_first, telling_jobs, telling_queues

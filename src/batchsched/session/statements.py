@@ -38,7 +38,7 @@ from batchsched.model.result import Bind, Eviction, Move, TakenBack
 from batchsched.placement import Fit
 from batchsched.plugin.candidates import NodeSet
 from batchsched.session.ahead import refusal_ahead
-from batchsched.session.kept import PolicyState
+from batchsched.session.policy_state import PolicyState
 from batchsched.session.reports import CycleReports
 from batchsched.state.memory import Remembered
 from batchsched.state.records import JobState, NodeState, TaskState

@@ -29,7 +29,7 @@ from batchsched.plugin.extension_points import ExtensionPoints, Plugin
 from batchsched.plugin.hints import EvictionHints
 from batchsched.plugin.node_functions import NodeScore, Predicate, Reads, per_task
 from batchsched.scheduler import Scheduler
-from batchsched.session.kept import PlacementFactory
+from batchsched.session.policy_state import PlacementFactory
 from batchsched.state.shortcuts import Shortcut
 from batchsched.testing.drawing.jobs import jobs
 from batchsched.testing.drawing.pools import Switches

@@ -32,7 +32,7 @@ from batchsched.actions.eviction.telling import told_of_claim
 from batchsched.actions.placing import take_room
 from batchsched.model.resources import EPSILON
 from batchsched.placement import Fit
-from batchsched.plugin.extension_points import Claim, ClaimStage, Lack
+from batchsched.plugin.claims import Claim, ClaimStage, Lack
 from batchsched.session.limits import may_take_task
 from batchsched.session.outlook import (
     accepts_without,

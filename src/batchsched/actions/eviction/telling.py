@@ -12,7 +12,7 @@ from typing import cast
 from attrs import evolve
 
 from batchsched.model.reasons import Unfit
-from batchsched.plugin.extension_points import Claim
+from batchsched.plugin.claims import Claim
 from batchsched.session.eviction_reports import kept_and_free
 from batchsched.session.session import Session
 from batchsched.session.statements import TakenUnit

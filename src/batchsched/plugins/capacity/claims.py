@@ -19,7 +19,7 @@ from attrs import define, field, frozen
 
 from batchsched.model.cluster import TaskStatus
 from batchsched.model.reasons import not_reclaimable
-from batchsched.plugin.extension_points import ClaimStage, Lack, Shortage
+from batchsched.plugin.claims import ClaimStage, Lack, Shortage
 from batchsched.plugins.capacity.accounts import (
     ROOT,
     Excess,

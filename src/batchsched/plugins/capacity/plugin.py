@@ -30,7 +30,8 @@ from batchsched.model.reasons import (
 from batchsched.model.resources import Resource
 from batchsched.model.result import QueueOutcome, QueueOutcomes
 from batchsched.plugin.arguments import Arguments
-from batchsched.plugin.extension_points import Changes, Claim, ClaimTerms, Verdict
+from batchsched.plugin.claims import Claim, ClaimTerms
+from batchsched.plugin.extension_points import Changes, Verdict
 from batchsched.plugin.hints import EvictionHints
 from batchsched.plugin.queues import QueueTree, QueueUses, reserved_tasks
 from batchsched.plugin.session_view import SessionView

@@ -165,3 +165,10 @@ def _list(topology: Topology, root: Area) -> None:
     for level in range(len(topology.levels)):
         for area in root.at(level):
             area.is_tree = root.is_tree
+
+
+def lying_in(domains: Sequence[Area], bound: Sequence[Area] | None) -> Sequence[Area]:
+    """Return the domains that lie in one of those that bind."""
+    if bound is None:
+        return domains
+    return [area for area in domains if any(area.slots <= each.slots for each in bound)]

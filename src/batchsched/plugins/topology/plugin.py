@@ -8,18 +8,17 @@ from itertools import chain, islice
 
 from attrs import frozen
 
-from batchsched.causes import UnfitReason
-from batchsched.model.cluster import JobInfo, TaskGroup
-from batchsched.model.immutable import EMPTY
-from batchsched.model.reasons import NoDomain, Unfit
+from batchsched.model.cluster import TaskGroup
+from batchsched.model.reasons import Unfit
 from batchsched.model.topology import Topology, TopologyRequest
 from batchsched.plugin.arguments import Arguments
 from batchsched.plugin.candidates import NodeSet, Part, RoomForMore
 from batchsched.plugin.extension_points import Changes, NothingToDo
 from batchsched.plugin.session_view import DomainCounts, SessionView
-from batchsched.plugins.topology.areas import Area, areas_of
+from batchsched.plugins.topology.areas import Area, areas_of, lying_in
 from batchsched.plugins.topology.balanced import balanced
 from batchsched.plugins.topology.linked import Linked, disjoint, linked_parts, may_be_linked
+from batchsched.plugins.topology.reasons import WhyNone
 from batchsched.plugins.topology.segments import (
     Assignments,
     Cut,
@@ -30,10 +29,11 @@ from batchsched.plugins.topology.segments import (
     short_ones_last,
 )
 from batchsched.plugins.topology.splitting import AreaCounts, Ranked
+from batchsched.plugins.topology.wanted import Wanted, asks, kinds_of, requests_of
 from batchsched.state.needs import Need, Stage, need_of_tasks
 from batchsched.state.records import JobState, NodeState, SortKey, TaskState
 from batchsched.state.shortcuts import Shortcut
-from batchsched.state.vectors import Vector, dominant_share, minus, total_of
+from batchsched.state.vectors import Vector, dominant_share, total_of
 
 
 @frozen(kw_only=True)
@@ -65,24 +65,7 @@ def _any_asks(jobs: Iterable[JobState], tasks: Iterable[TaskState]) -> bool:
     infos = [job.info for job in jobs]
     asking = [info for info in infos if info.topology is not None or info.groups]
     near = [task.job for task in tasks if task.info.pod_affinity is not None]
-    return any(map(_asks, asking)) or any(map(may_be_linked, filter(None, dict.fromkeys(near))))
-
-
-@frozen(eq=False)
-class _Wanted:
-    """What a need asks of one topology, within some nodes."""
-
-    topology: str | None
-    levels: Sequence[str]
-    root: Area
-    """The nodes, with the domains in them."""
-    required: int
-    """The position of the required level; -1: none is."""
-    preferred: int
-    """The position of the preferred level, or of the required one; -1: neither is given."""
-    segments: Sequence[tuple[int, int]]
-    """Size and level of each."""
-    balanced: bool
+    return any(map(asks, asking)) or any(map(may_be_linked, filter(None, dict.fromkeys(near))))
 
 
 class _Domains:
@@ -94,7 +77,7 @@ class _Domains:
         self._named = {topology.name: topology for topology in view.topologies}
         self._trees: dict[str, Area] = {}
         """By name, the trees of all nodes; those of label keys by the key after a colon."""
-        self._read: dict[TopologyRequest, _Wanted] = {}
+        self._read: dict[TopologyRequest, Wanted] = {}
         """What requests ask of all nodes."""
         self._alias: tuple[NodeSet, NodeSet] | None = None
         self._kept: set[NodeSet] = set()
@@ -104,10 +87,7 @@ class _Domains:
         """By root of listed domains and two levels: the domains of the second in the first."""
         self._has: dict[Area, Vector] = {}
         """What the nodes of areas have together."""
-        self._counted_at = -1
-        """The length of the log of nodes for which counts are known."""
-        self._known_counts: dict[tuple[DomainCounts | None, _Wanted, int], Unfit] = {}
-        """By counts, what is asked, and the number of tasks: how much of these domains hold."""
+        self._reasons = WhyNone(view)
         self._shares: dict[Area, tuple[Vector, tuple[int, ...], float]] = {}
         """For areas what is free, and which share of some dimensions is in use then."""
         self._group_info: dict[JobState, Mapping[str, TaskGroup]] = {}
@@ -125,7 +105,7 @@ class _Domains:
     def resume(self, changes: Changes, /) -> bool:
         if self._view.topologies is not self._topologies or changes.nodes or changes.nodes_gone:
             return False
-        self._counted_at = -1
+        self._reasons.forget()
         for job in changes.jobs_gone:
             self._group_info.pop(job, None)
         return True
@@ -135,7 +115,7 @@ class _Domains:
     def domains(self) -> Iterable[NodeSet]:
         """Return the domains of the topologies that jobs ask something of."""
         for job in self._view.jobs.values():
-            for request in _requests_of(job.info):
+            for request in requests_of(job.info):
                 self._tree(self._topology_of(request))
         self._kept.update(self._trees.values())
         for tree in self._trees.values():
@@ -159,7 +139,7 @@ class _Domains:
             return within
         return areas_of(topology, within.nodes)
 
-    def _wanted(self, need: Need, within: NodeSet) -> _Wanted | None:
+    def _wanted(self, need: Need, within: NodeSet) -> Wanted | None:
         """Return what a need asks of a topology; None: nothing."""
         request = self._request_of(need)
         if request is None:
@@ -170,7 +150,7 @@ class _Domains:
         topology = self._topology_of(request)
         position = {level: place for place, level in enumerate(topology.levels)}
         required = -1 if request.required is None else position[request.required]
-        wanted = _Wanted(
+        wanted = Wanted(
             request.topology,
             topology.levels,
             self._tree(topology, within),
@@ -242,7 +222,7 @@ class _Domains:
         together = {task for part in parts for task in part.tasks}
         rest = [
             Part(some, within)
-            for kind in self._kinds(need)
+            for kind in kinds_of(need, self._view.cluster)
             if (some := tuple([task for task in kind if task not in together]))
         ]
         for order in (parts, parts[::-1])[: len(parts)]:
@@ -250,15 +230,15 @@ class _Domains:
         if not all(each.is_mutual for each in linked):
             yield within
 
-    def _near_wanted(self, keys: tuple[str, ...], within: NodeSet) -> _Wanted:
+    def _near_wanted(self, keys: tuple[str, ...], within: NodeSet) -> Wanted:
         topology = Topology(":" + "/".join(keys), keys)
         tree, narrowest = self._tree(topology, within), len(keys) - 1
-        return _Wanted(None, keys, tree, narrowest, narrowest, (), balanced=False)
+        return Wanted(None, keys, tree, narrowest, narrowest, (), balanced=False)
 
     # Candidates
 
     def _sets(
-        self, need: Need, wanted: _Wanted, linked: Sequence[Linked]
+        self, need: Need, wanted: Wanted, linked: Sequence[Linked]
     ) -> Iterable[NodeSet] | Unfit | None:
         bound = self._bound_by_home(need, wanted)
         if isinstance(bound, Unfit):
@@ -267,27 +247,27 @@ class _Domains:
         if isinstance(cuts, Unfit):
             return cuts
         if need.stage is None:
-            return self._why_none(need, wanted, bound)
+            return self._reasons.why_none(need, wanted, bound)
         if need.stage in _OF_REQUIRED and wanted.required < 0 and not wanted.segments:
             if linked:
                 return self._linked_sets(need, wanted.root, linked)
             return [self._again(wanted.root)] if self._asks_in_groups(need) else None
         return self._in_stage(need, need.stage, wanted, bound, cuts, linked)
 
-    def _bound_by_home(self, need: Need, wanted: _Wanted) -> Sequence[Area] | Unfit | None:
+    def _bound_by_home(self, need: Need, wanted: Wanted) -> Sequence[Area] | Unfit | None:
         """Return the domains that have all of home, if any binds the need; None: none does."""
         home = [task.node for task in need.home if task.node is not None]
         if wanted.required < 0 or not home:
             return None
         domains = wanted.root.at(wanted.required)
         bound = [each for each in domains if all(node.slot in each.slots for node in home)]
-        return bound or self._scattered(need, wanted, wanted.required, home)
+        return bound or self._reasons.scattered(need, wanted, wanted.required, home)
 
     def _in_stage(
         self,
         need: Need,
         stage: Stage,
-        wanted: _Wanted,
+        wanted: Wanted,
         bound: Sequence[Area] | None,
         cuts: Sequence[Cut],
         linked: Sequence[Linked],
@@ -317,7 +297,7 @@ class _Domains:
         # Where what may follow is not like the need, rooms for the need say nothing of it.
         tries_more = more and counts is not None and not self._follows_alike(need, stage)
         for level in levels:
-            domains = _within(self._allowed(wanted, level), bound)
+            domains = lying_in(self._allowed(wanted, level), bound)
             if counts is None:
                 sets = self._of_unlike(need, stage, domains, cuts, linked)
                 yield from sets if stage in _OF_REQUIRED else _with_room(sets, wanted, level)
@@ -352,21 +332,21 @@ class _Domains:
         together = need_of_tasks(need.job, (*need.tasks, *need.more))
         return self._view.counts(together, stage) is not None
 
-    def _allowed(self, wanted: _Wanted, level: int) -> Sequence[Area]:
+    def _allowed(self, wanted: Wanted, level: int) -> Sequence[Area]:
         """Return the domains of a level that lie in one of the required level."""
         root, required = wanted.root, wanted.required
         if root.listed_in is None or not root.level < required < level:
             return root.at(level)
         known = self._in_required.get((root, required, level))
         if known is None:
-            known = tuple(_within(root.at(level), root.at(required)))
+            known = tuple(lying_in(root.at(level), root.at(required)))
             self._in_required[root, required, level] = known
         return known
 
     def _balanced(
         self,
         need: Need,
-        wanted: _Wanted,
+        wanted: Wanted,
         held: DomainCounts,
         segments: Sequence[tuple[int, int]],
     ) -> Iterator[NodeSet]:
@@ -435,7 +415,7 @@ class _Domains:
         self,
         need: Need,
         stage: Stage,
-        wanted: _Wanted,
+        wanted: Wanted,
         places: AreaCounts,
         domains: Sequence[Area],
         more: int,
@@ -477,7 +457,7 @@ class _Domains:
         planned: set[str] = set() if plan is None else set(plan.nodes.values())
         kinds = [
             (tasks, view.counts(need_of_tasks(need.job, tasks), Stage.EMPTY))
-            for tasks in self._kinds(need)
+            for tasks in kinds_of(need, self._view.cluster)
         ]
 
         def places_on(task: TaskState, counts: DomainCounts | None, node: NodeState) -> int:
@@ -503,7 +483,7 @@ class _Domains:
         return key
 
     def _ranked(
-        self, counts: DomainCounts, wanted: _Wanted, level: int, domains: Sequence[Area]
+        self, counts: DomainCounts, wanted: Wanted, level: int, domains: Sequence[Area]
     ) -> Ranked | None:
         """Return the domains of a level by how many tasks they hold, if that is kept."""
         if Shortcut.ROOM in self._view.plain or self._kept.isdisjoint(wanted.root.path()):
@@ -541,7 +521,7 @@ class _Domains:
         self._shares[area] = free, dimensions, share
         return share
 
-    def _groups_as_segments(self, need: Need, wanted: _Wanted) -> Sequence[tuple[int, int]]:
+    def _groups_as_segments(self, need: Need, wanted: Wanted) -> Sequence[tuple[int, int]]:
         """Return the groups that are like segments: equal leaves, with nothing to follow."""
         groups = need.job.groups
         if groups is None or not need.job.info.groups or wanted.segments or need.home or need.more:
@@ -579,7 +559,7 @@ class _Domains:
         parents = {group.name: group.parent for group in need.job.info.groups}
         return any(need.group.name in _above(group.name, parents) for group in inner)
 
-    def _cuts(self, need: Need, wanted: _Wanted) -> Sequence[Cut] | Unfit:
+    def _cuts(self, need: Need, wanted: Wanted) -> Sequence[Cut] | Unfit:
         """Return the segments of a need; or that one is in several domains, or in none."""
         if not wanted.segments:
             return ()
@@ -588,7 +568,7 @@ class _Domains:
         cuts = cut(tasks, need.home, numbers, wanted.segments)
         for each in begun(cuts):
             if not _domains_of_home(each, wanted.root):
-                return self._scattered(need, wanted, each.level, each.home)
+                return self._reasons.scattered(need, wanted, each.level, each.home)
         return cuts
 
     def _numbers(self, need: Need) -> Mapping[str, int]:
@@ -665,7 +645,11 @@ class _Domains:
 
     def _by_kinds(self, need: Need, area: Area) -> Iterator[NodeSet]:
         """Yield an area, with its tasks by what they ask for; once more in reverse."""
-        kinds = self._kinds(need) if need.job.info.groups == () or _is_leaf(need) else ()
+        kinds = (
+            kinds_of(need, self._view.cluster)
+            if need.job.info.groups == () or _is_leaf(need)
+            else ()
+        )
         if len(kinds) <= 1:
             yield area
             return
@@ -746,137 +730,17 @@ class _Domains:
             self._view.dimensions.zero,
         )
 
-    def _kinds(self, need: Need) -> Sequence[tuple[TaskState, ...]]:
-        """Group tasks by what they ask for: the larger first, then the more numerous."""
-        kinds: dict[tuple[Vector, Vector], list[TaskState]] = {}
-        for task in need.tasks:
-            kinds.setdefault((task.resreq, task.init_resreq), []).append(task)
-        cluster = self._view.cluster
-        return [
-            tuple(tasks)
-            for tasks in sorted(
-                kinds.values(),
-                key=lambda tasks: (-dominant_share(tasks[0].init_resreq, cluster), -len(tasks)),
-            )
-        ]
-
     def _each_fits(self, need: Need, stage: Stage, area: Area) -> bool:
         """Return whether each task fits on some node of an area, as far as that is known."""
-        for tasks in self._kinds(need):
+        for tasks in kinds_of(need, self._view.cluster):
             counts = self._view.counts(need_of_tasks(need.job, tasks[:1]), stage)
             if counts is not None and not counts.of(area):
                 return False
         return True
 
-    # Reasons
-
-    def _scattered(
-        self, need: Need, wanted: _Wanted, level: int, nodes: Iterable[NodeState]
-    ) -> Unfit:
-        """Return that nodes which must be in one domain of a level are in several, or in none."""
-        slots = {node.slot for node in nodes}
-        having = [area for area in wanted.root.at(level) if not slots.isdisjoint(area.slots)]
-        return _no_domain(need, wanted, level, home=len(having))
-
-    def _why_none(self, need: Need, wanted: _Wanted, bound: Sequence[Area] | None) -> Unfit | None:
-        if wanted.required < 0 and not wanted.segments:
-            return None
-        domains = _within(wanted.root.at(max(wanted.required, wanted.root.level)), bound)
-        counts = self._view.counts(need, Stage.NOW)
-        is_known = counts is not None and bound is None and Shortcut.ROOM not in self._view.plain
-        if not is_known:
-            return self._counted(need, wanted, domains, counts)
-        now = len(self._view.node_log)
-        if self._counted_at != now:
-            self._counted_at = now
-            self._known_counts.clear()
-        key = counts, wanted, len(need.tasks)
-        found = self._known_counts.get(key)
-        if found is None:
-            found = self._known_counts[key] = self._counted(need, wanted, domains, counts)
-        return found
-
-    def _counted(
-        self, need: Need, wanted: _Wanted, domains: Sequence[Area], counts: DomainCounts | None
-    ) -> Unfit:
-        """Return how much of a need domains hold, and why none of them holds all. O(nodes)."""
-        count, best = len(need.tasks), 0
-        places = (
-            None if counts is None else AreaCounts(counts.of, wanted.segments, len(wanted.levels))
-        )
-        causes: dict[str, int] = {}
-        for area in domains:
-            held = self._most_of_unlike(need, area) if places is None else places.most(area, count)
-            best = max(best, held)
-            cause = self._cause(need, area)
-            causes[cause] = causes.get(cause, 0) + 1
-        level = wanted.required
-        if level < 0:
-            level = wanted.segments[0][1]
-            domains = wanted.root.at(level)
-        count = len(domains)
-        return _no_domain(need, wanted, level, domains=count, best=best, causes=causes)
-
-    def _most_of_unlike(self, need: Need, area: Area) -> int:
-        free, held = self._view.free(area), 0
-        for task in need.tasks[:-1]:
-            if any(r > f for r, f in zip(task.init_resreq, free, strict=True) if r):
-                break
-            free, held = minus(free, task.init_resreq), held + 1
-        return held
-
-    def _cause(self, need: Need, area: Area) -> str:
-        """Return why a domain does not hold a need."""
-        firsts = [tasks[0] for tasks in self._kinds(need)]
-        if all(self._view.refusal(t, node) is not None for t in firsts for node in area.nodes):
-            return "refused"
-        free = self._view.free(area)
-        request = total_of([task.init_resreq for task in need.tasks], self._view.dimensions.zero)
-        names = self._view.dimensions.names
-        short = [(free[d] / r, names[d]) for d, r in enumerate(request) if r and free[d] < r]
-        return f"too little {min(short)[1].rpartition('/')[2]}" if short else "fragmented"
-
 
 _OF_REQUIRED = (Stage.EVICTING, Stage.EMPTY)
 """The stages in which domains of the required level alone count."""
-
-
-def _no_domain(
-    need: Need,
-    wanted: _Wanted,
-    level: int,
-    *,
-    domains: int = 0,
-    best: int = 0,
-    causes: Mapping[str, int] = EMPTY,
-    home: int | None = None,
-) -> Unfit:
-    size, of = wanted.segments[0] if wanted.segments and home is None else (0, 0)
-    no_domain = NoDomain(
-        topology=wanted.topology,
-        level=wanted.levels[level],
-        domains=domains,
-        best=best,
-        needed=len(need.tasks),
-        causes=causes,
-        home=home,
-        group="" if need.group is None else need.group.name,
-        segment=size,
-        segment_level=wanted.levels[of] if size else "",
-    )
-    return Unfit(UnfitReason.NO_DOMAIN, "topology", no_domain=no_domain)
-
-
-def _asks(job: JobInfo) -> bool:
-    return next(_requests_of(job), None) is not None
-
-
-def _requests_of(job: JobInfo) -> Iterator[TopologyRequest]:
-    if job.topology is not None:
-        yield job.topology
-    for group in job.groups:
-        if group.topology is not None:
-            yield group.topology
 
 
 def _above(name: str, parents: Mapping[str, str | None]) -> Iterator[str]:
@@ -885,13 +749,6 @@ def _above(name: str, parents: Mapping[str, str | None]) -> Iterator[str]:
     while above is not None:
         yield above
         above = parents[above]
-
-
-def _within(domains: Sequence[Area], bound: Sequence[Area] | None) -> Sequence[Area]:
-    """Return the domains that lie in one of those that bind."""
-    if bound is None:
-        return domains
-    return [area for area in domains if any(area.slots <= each.slots for each in bound)]
 
 
 def _domains_of_home(segment: Cut, root: Area) -> Sequence[Area]:
@@ -916,7 +773,7 @@ def _holds(
     return all(each.slots <= area.slots for each in fixed) and places.holds(area, tasks)
 
 
-def _with_room(sets: Iterable[NodeSet], wanted: _Wanted, level: int) -> Iterator[NodeSet]:
+def _with_room(sets: Iterable[NodeSet], wanted: Wanted, level: int) -> Iterator[NodeSet]:
     """Yield sets, with where more may follow: in the domain of the required level around them."""
     for each in sets:
         around = each

@@ -21,8 +21,8 @@ from batchsched.plugin.hints import EvictionHints
 from batchsched.plugin.node_functions import NodeScore, Predicate, Reads, per_task
 from batchsched.plugin.session_view import SessionView
 from batchsched.scheduler import Scheduler
-from batchsched.session.kept import PlacementFactory
 from batchsched.session.points import OpenedPlugin
+from batchsched.session.policy_state import PlacementFactory
 from batchsched.session.session import Session
 from batchsched.session.statements import Statement
 from batchsched.state.records import Fit, JobState, NodeState, TaskState
