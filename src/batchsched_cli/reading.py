@@ -166,6 +166,8 @@ class Question:
             if isinstance(error, BrokenPipeError):
                 raise
             raise UsageError(_told(error)) from None
+        finally:
+            gc.unfreeze()
 
     @property
     def namespace(self) -> str:
@@ -183,12 +185,14 @@ class Question:
     def dump(self) -> Dump:
         """Return the cluster: of a dump, of a kept snapshot, or the example's. Read once."""
         if self._dump is None:
-            # All that is read stays, so that looking for garbage in it is in vain.
+            # All that is read stays until the answer is given, so that looking for garbage in it,
+            # now or later, is in vain. Freezing it saves a tenth of `why` on 9,000 pods.
             was_on = gc.isenabled()
             gc.disable()
             try:
                 self._dump = self._read_dump()
             finally:
+                gc.freeze()
                 if was_on:
                     gc.enable()
             self.note_all(self._dump.notices, "the dump")

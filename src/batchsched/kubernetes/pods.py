@@ -10,8 +10,13 @@ from attrs import define, evolve, frozen
 from batchsched.causes import HoldKind
 from batchsched.kubernetes import api
 from batchsched.kubernetes.annotations import read_durations
-from batchsched.kubernetes.dump_objects import owners_of
-from batchsched.kubernetes.objects import KubernetesObject, Reader
+from batchsched.kubernetes.objects import (
+    KubernetesObject,
+    Reader,
+    look_up,
+    mappings_in,
+    text_at,
+)
 from batchsched.model.cluster import (
     DEFAULT_SCORING_MEMORY,
     DEFAULT_SCORING_MILLI_CPU,
@@ -199,7 +204,8 @@ which stand in its files, have the node as their owner."""
 
 def of_its_node(pod: Pod, task: TaskInfo) -> TaskInfo:
     """Return a task, marked if each node of the kind runs its pod, and again once it has ended."""
-    if not any(owner.kind in _OF_NODES for owner in owners_of(pod.object)):
+    owners = mappings_in(look_up(pod.object.metadata.content, "ownerReferences"))
+    if not any(text_at(owner, "kind") in _OF_NODES for owner in owners):
         return task
     return evolve(task, is_on_each_node=True)
 
