@@ -263,6 +263,59 @@ def test_lives_cross_the_border() -> None:
     assert any(0 < count < 14 for count in passes)
 
 
+def of_gpus(name: str, queue: str, gpus: int) -> JobInfo:
+    task = TaskInfo(uid=name, name=name, resreq=amounts(1000, gpus=gpus))
+    return JobInfo(name=name, queue=queue, min_available=1, tasks=[task])
+
+
+def test_devices_are_shared_in_whole_units() -> None:
+    """With shares in thousandths of devices, other jobs would start."""
+    cluster = Cluster(
+        nodes=[NodeInfo(name="n", allocatable=amounts(100_000, gpus=4))],
+        queues=[Queue(name=f"q{number}", weight=weight) for number, weight in enumerate((1, 3, 2))],
+    )
+    live = Scheduler().attach(cluster)
+    asked = (("q0", 2), ("q0", 1), ("q1", 1), ("q1", 3), ("q0", 1), ("q2", 3), ("q1", 2))
+    jobs = [of_gpus(f"j{number}", queue, gpus) for number, (queue, gpus) in enumerate(asked)]
+    cluster.apply(*map(JobArrived, jobs))
+    result = live.schedule(reasons=False)
+    assert is_of_a_pass(result)
+    assert [bind.task_uid for bind in result.binds] == ["j2", "j0", "j1"]
+    assert result == Scheduler(plain={"cycles"}).schedule(cluster.snapshot(), reasons=False)
+
+
+def test_a_job_that_comes_again_may_ask_for_something_else() -> None:
+    cluster = Cluster(
+        nodes=[NodeInfo(name="n", allocatable=amounts(4000, gpus=3))], queues=[Queue(name="q")]
+    )
+    live = Scheduler().attach(cluster)
+    cluster.apply(JobArrived(of_gpus("j", "q", 4)))
+    assert not live.schedule(reasons=False).binds
+    cluster.apply(JobRemoved("default/j"), JobArrived(of_gpus("j", "q", 3)))
+    result = live.schedule(reasons=False)
+    assert is_of_a_pass(result)
+    assert [bind.task_uid for bind in result.binds] == ["j"]
+
+
+def test_jobs_of_unlike_tasks_are_for_the_library() -> None:
+    cluster = Cluster(
+        nodes=[NodeInfo(name="n", allocatable=amounts(4000, gpus=4))], queues=[Queue(name="q")]
+    )
+    live = Scheduler().attach(cluster)
+    tasks = [*of_gpus("j", "q", 1).tasks, *of_gpus("k", "q", 4).tasks]
+    cluster.apply(JobArrived(JobInfo(name="j", queue="q", min_available=2, tasks=tasks)))
+    result = live.schedule(reasons=False)
+    assert not is_of_a_pass(result)
+    assert not result.binds
+
+
+def look_for_faults() -> None:
+    test_devices_are_shared_in_whole_units()
+    test_a_job_that_comes_again_may_ask_for_something_else()
+    test_jobs_of_unlike_tasks_are_for_the_library()
+    live_through_some(range(200))
+
+
 FAULTS = (
     ("return not is_within, -info", "return is_within, -info"),
     ("-info.priority, full", "info.priority, full"),
@@ -284,7 +337,10 @@ FAULTS = (
     ("and not any(map(out_of_service, nodes))", ""),
     ("not waiting == least == count", "not waiting == count"),
     ('tasks.sort(key=attrgetter("priority"), reverse=True)', "pass"),
-    ("is_alike and _is_plain_task(task)", "is_alike"),
+    ("!= asked or not _is_plain_task(task)", "!= asked"),
+    ("if (task.resreq, task.scoring_request) != asked or not", "if not"),
+    ("if old and old.kind.asked == asked else", "if old else"),
+    ("1 if name in DIVISIBLE else WHOLE", "1"),
     ("queue is None or not _is_plain_job(info)", "queue is None"),
     ("stale: Iterable[int] = set(self._changed[kind.read :])", "stale: Iterable[int] = ()"),
     ("tasks[bind.task_uid].display_name", "bind.task_uid"),
@@ -303,4 +359,4 @@ def test_a_fault_in_any_of_its_rules_is_found(
     exec(compile(source.replace(before, after), "faulty", "exec"), faulty.__dict__)
     monkeypatch.setattr(one_pass, "OnePass", faulty.OnePass)
     with pytest.raises(AssertionError):
-        live_through_some(range(200))
+        look_for_faults()

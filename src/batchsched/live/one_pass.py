@@ -18,7 +18,7 @@ from functools import partial
 from heapq import heapify, heappop, heapreplace
 from itertools import islice
 from math import inf
-from operator import add, attrgetter, sub
+from operator import add, attrgetter, le, sub
 
 from attrs import define, field
 
@@ -67,6 +67,7 @@ _WEIGHTS, _NOWHERE = NodeOrderPlugin(), -1
 class _Kind:
     """Tasks that are alike to all nodes."""
 
+    asked: tuple[object, ...]
     request: Vector
     scoring_milli_cpu: int
     scoring_memory: int
@@ -235,7 +236,7 @@ class _Books:
         for uid in uids:
             info, old = self._content.jobs.get(uid), self._jobs.pop(uid, None)
             self._foreign.discard(uid)
-            job = None if info is None else self._read(info)
+            job = None if info is None else self._read(info, old)
             if job is not None:
                 self._jobs[uid] = job
             elif info is not None:
@@ -252,18 +253,17 @@ class _Books:
                     else:
                         del places[bisect_left(places, each.place)]
 
-    def _read(self, info: JobInfo) -> _Job | None:
-        """Return a job as it is now; None: it is not plain."""
+    def _read(self, info: JobInfo, old: _Job | None) -> _Job | None:
+        """Return a job as it is now; None: it is not plain. `old`: as it was read last."""
         members, queue = self._content.members[info.uid], self._tree.position.get(info.queue)
         count, least, waiting = len(members), info.min_available, 0
         if not members or least > count or queue is None or not _is_plain_job(info):
             return None
         tasks = [*map(self._content.tasks.__getitem__, members)]
-        resreq, scoring = tasks[0].resreq, tasks[0].scoring_request
+        asked = tasks[0].resreq, tasks[0].scoring_request
         on: list[int] = []
-        for task in tasks:
-            is_alike = task.resreq == resreq and task.scoring_request == scoring
-            if not (is_alike and _is_plain_task(task)):
+        for task in tasks:  # tuples look first whether their items are the same objects
+            if (task.resreq, task.scoring_request) != asked or not _is_plain_task(task):
                 return None
             if task.status is _PENDING:
                 waiting += 1
@@ -271,7 +271,8 @@ class _Books:
                 on.append(self._position[task.node_name])
             elif task.status is not _SUCCEEDED:
                 return None
-        kind = self._kinds.get((resreq, scoring)) or self._kind_of(tasks[0])
+        known = old.kind if old and old.kind.asked == asked else self._kinds.get(asked)
+        kind = known or self._kind_of(tasks[0])
         if kind is None or (waiting and not waiting == least == count):
             return None
         place, request = (-info.priority, info.creation_time, info.uid), kind.request
@@ -288,8 +289,9 @@ class _Books:
         has, resreq, scoring = self._dimensions.names, task.resreq, task.counts_in_scores()
         if any(name not in has for name in resreq.scalars) or task.is_best_effort:
             return None
-        kind = _Kind(self._dimensions.vector(resreq), scoring.milli_cpu, scoring.memory)
-        self._kinds[resreq, task.scoring_request] = kind
+        asked = resreq, task.scoring_request
+        kind = _Kind(asked, self._dimensions.vector(resreq), scoring.milli_cpu, scoring.memory)
+        self._kinds[asked] = kind
         return kind if any(kind.request) else None
 
     def _count(self, job: _Job, sign: int) -> None:
@@ -322,16 +324,17 @@ class _Books:
         """The ranks of queues by what they offer, while they hold what they hold."""
         offers = [*map(iter, self._waiting)]
 
-        def offered(queue: int) -> list[tuple[SortKey, int, _Job]]:
-            for place in islice(offers[queue], 1):
-                job = self._jobs[place[-1]]
-                rank = ranks[queue].get(job.request)
-                if rank is None:
-                    rank = ranks[queue][job.request] = self._rank(queue, job.request, shares)
-                return [(rank, queue, job)]
-            return []
+        def offered(queue: int) -> tuple[SortKey, int, _Job] | None:
+            place = next(offers[queue], None)
+            if place is None:
+                return None
+            job = self._jobs[place[-1]]
+            rank = ranks[queue].get(job.request)
+            if rank is None:
+                rank = ranks[queue][job.request] = self._rank(queue, job.request, shares)
+            return rank, queue, job
 
-        line = [each for queue in range(len(offers)) for each in offered(queue)]
+        line = [*filter(None, map(offered, range(len(offers))))]
         heapify(line)
         binds: list[Bind] = []
         too_many: dict[_Kind, int] = {}
@@ -350,10 +353,7 @@ class _Books:
                 else:
                     too_many[job.kind] = job.size
             following = offered(queue)
-            if following:
-                heapreplace(line, following[0])
-            else:
-                heappop(line)
+            _ = heappop(line) if following is None else heapreplace(line, following)
         return binds
 
     def _rank(self, queue: int, request: Vector, shares: Sequence[Sequence[int]]) -> SortKey:
@@ -384,8 +384,8 @@ class _Books:
             kind.read = len(self._changed)
             fitting: list[int] = []
             for position in stale:
-                scores[position] = _NOWHERE
-                if nodes[position].takes(kind.request) >= 1:
+                scores[position], node = _NOWHERE, nodes[position]
+                if node.room >= 1 and all(map(le, kind.request, node.idle)):
                     fitting.append(position)
             of_fitting = score_all([nodes[position] for position in fitting])
             for position, score in zip(fitting, of_fitting, strict=True):

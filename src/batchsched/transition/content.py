@@ -331,7 +331,10 @@ class Content:
                 self._count(task, owner, -1)
             if after is not None:
                 self._count(after, owner, 1)
-            return self._write(self.tasks, key, after)
+                self.tasks[key] = after
+            elif task is not None:
+                del self.tasks[key]
+            return task
         if table == "owner":
             task, owner = self.tasks.get(key), self.owner.get(key)
             if task is None:
@@ -385,13 +388,13 @@ class Content:
 
     def _count(self, task: TaskInfo, owner: str | None, sign: int) -> None:
         """Add a task to the indices by node, status and job (sign 1), or remove it (-1)."""
-        uid = task.uid
-        for node_name in _nodes_of(task):
+        uid, status = task.uid, task.status
+        for node_name in () if task.node_name is None else _nodes_of(task):
             if sign > 0:
                 self.on_node.setdefault(node_name, {})[uid] = None
             else:
                 self._leave_node(uid, node_name)
-        if task.status not in _SETTLED:
+        if status not in _SETTLED:
             if sign > 0:
                 self.unsettled[uid] = None
             else:
@@ -404,16 +407,13 @@ class Content:
                 del self.others[uid]
             return
         self._forget_made(owner)
-        if not task.status.ended:
-            self._count_unended(owner, sign)
-
-    def _count_unended(self, owner: str, sign: int) -> None:
-        count = self.unended.get(owner, 0) + sign
-        if count:
-            self.unended[owner] = count
-        else:
-            del self.unended[owner]
-            self._may_have_ended[owner] = None
+        if not status.ended:
+            count = self.unended.get(owner, 0) + sign
+            if count:
+                self.unended[owner] = count
+            else:
+                del self.unended[owner]
+                self._may_have_ended[owner] = None
 
     def _leave_node(self, uid: str, node_name: str) -> None:
         there = self.on_node[node_name]

@@ -169,8 +169,10 @@ class _Applied:
 
         After each event, since the next may remove the job, undo what happened, or let time pass.
         """
-        waiting = [each for each in self._awaited.get(uid, ()) if each in self._content.dependent]
-        set_eligible_times(self._content, waiting, time=self._content.now)
+        awaiting = self._awaited.get(uid)
+        if awaiting:
+            waiting = [each for each in awaiting if each in self._content.dependent]
+            set_eligible_times(self._content, waiting, time=self._content.now)
 
     def _is_text(self, name: object, what: str) -> bool:
         if is_text(name):
@@ -231,9 +233,11 @@ class _Applied:
             where = "of no job" if owner is None else f"of job {owner!r}"
             self._refuse(f"there is a task {task.uid!r} already, {where}")
             return False
+        if _has_place(task):
+            return True
         for below, message in _no_place(task):
             self._refuse(f"task {task.uid!r}: {below}: {message}")
-        return not any(_no_place(task))
+        return False
 
     # Jobs
 
@@ -245,7 +249,7 @@ class _Applied:
         self._to_check.append((self._path, "jobs", job))
         tasks: object = job.tasks
         if not is_tuple(tasks) or not all(
-            is_of(task, TaskInfo) and not any(_no_place(task)) for task in job.tasks
+            is_of(task, TaskInfo) and _has_place(task) for task in job.tasks
         ):
             return  # the check of the job reports the fault
         new = [task for task in job.tasks if self._is_new_task(task)]
@@ -472,9 +476,14 @@ def said_of_job(event: happened.JobChanged) -> dict[str, Any]:
     }
 
 
+def _has_place(task: TaskInfo) -> bool:
+    """Return whether the tables can hold a task until all is checked."""
+    return type(task.status) is TaskStatus and type(task.node_name) in (NoneType, str)
+
+
 def _no_place(task: TaskInfo) -> Problems:
     """Yield why the tables cannot even hold a task until all is checked."""
-    if type(task.status) is not TaskStatus or type(task.node_name) not in (NoneType, str):
+    if not _has_place(task):
         yield from problems_of("status", task.status, TaskStatus)
         yield from problems_of("node_name", task.node_name, str | None)
 

@@ -610,7 +610,15 @@ class _Check:
             id(task.pod_anti_affinity),
             id(task.claims),
         )
-        if identity in self._sound_constraints:
+        asks_for_none = (
+            task.node_affinity is None
+            and task.pod_affinity is None
+            and task.pod_anti_affinity is None
+            and task.devices is None
+            and _is_empty(task.host_ports)
+            and _is_empty(task.claims)
+        )
+        if asks_for_none or identity in self._sound_constraints:
             return (
                 _are_sound_labels(task.labels)
                 and _are_sound_labels(task.node_selector)
