@@ -32,7 +32,7 @@ from batchsched import (
     UnfitReason,
     WhyPending,
 )
-from batchsched.actions.eviction import remembered_search
+from batchsched.actions.eviction import choosing
 from batchsched.plugins import proportion
 from batchsched.testing import Cycle, configs, snapshots, with_devices
 
@@ -139,7 +139,7 @@ def noting_discards() -> Iterator[Tape]:
 def noting_spared() -> Iterator[Tape]:
     """Note how many victims turn out not to be needed."""
     tape = Tape()
-    plain = remembered_search.choose_units
+    plain = choosing.choose_units
 
     def choose_units(units: Any, node: Any, is_enough: Any) -> Any:
         chosen = plain(units, node, is_enough)
@@ -149,7 +149,7 @@ def noting_spared() -> Iterator[Tape]:
         tape.noted.append(kept[:last].count(False))
         return chosen
 
-    with patch.object(remembered_search, "choose_units", choose_units):
+    with patch.object(choosing, "choose_units", choose_units):
         yield tape
 
 

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from attrs import frozen
 
-from batchsched.actions.eviction.choosing import Shortfall, choose_units_for, members_of
+from batchsched.actions.eviction.choosing import RoomOn, members_of
 from batchsched.actions.placing import NOW, best_for, place
 from batchsched.model.cluster import TaskStatus
 from batchsched.placement import Fit, first_of_best
@@ -331,14 +331,8 @@ class _Displacing:
         session = self._session
         if node.is_closed and not task.is_best_effort:
             return _Trial(releasable, [], None)
-        chosen = choose_units_for(
-            session,
-            task,
-            node,
-            [[one] for one in session.in_victim_order(releasable)],
-            Shortfall(task, node, Fit.NOW),
-            Fit.NOW,
-        )
+        room = RoomOn(session=session, task=task, node=node, fit=Fit.NOW)
+        chosen = room.fewest([[one] for one in session.in_victim_order(releasable)])
         if chosen is None:
             return _Trial(releasable, [], None)
         victims = members_of(chosen)

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from typing import TypeVar
+
+from attrs import define, field
 
 from batchsched.actions.eviction.telling import told_as
 from batchsched.model.cluster import TaskStatus
+from batchsched.model.immutable import EMPTY
 from batchsched.session.ahead import looks_ahead
 from batchsched.session.outlook import (
     accepting_nodes,
@@ -19,11 +22,14 @@ from batchsched.session.session import Session
 from batchsched.session.statements import TakenUnit
 from batchsched.session.victims import Victims
 from batchsched.state.records import Fit, JobState, NodeState, TaskState
+from batchsched.state.shortcuts import Shortcut
 from batchsched.state.vectors import Vector, fits, is_empty, minus, plus, total_of
 
 Unit = Sequence[TaskState]
 """Tasks that are evicted together or not at all, on any nodes."""
 UnitT = TypeVar("UnitT", bound=Unit)
+Choose = Callable[[Sequence[Unit], Callable[[Sequence[Unit]], bool]], "list[Unit] | None"]
+"""Returns the fewest of some units that are enough; None: they are too few."""
 
 
 def units_in_order(session: Session, victims: Victims) -> list[Unit]:
@@ -148,53 +154,91 @@ def choose_units(
     return kept[::-1]
 
 
-def choose_units_for(
-    session: Session,
-    task: TaskState,
-    node: NodeState,
-    units: Sequence[Unit],
-    shortfall: Shortfall,
-    fit: Fit,
-) -> list[Unit] | None:
-    """Return what `choose_units` does, of units that leave enough to choose from, too."""
-    if not session.may_choose(task):
-        return choose_units(units, node, shortfall.is_enough_with)
+@define(kw_only=True, eq=False)
+class RoomOn:
+    """The room for a task on a node, once some units have left.
 
-    def is_enough(taken: Sequence[Unit]) -> bool:
-        gone = [each for each in members_of(taken) if each.node is node]
-        return shortfall.is_enough_with(gone) and (
-            session.no_choice(task, node, fit, gone=gone) is None
+    It is enough if the task fits then, plugins have a choice for it, limits allow it, and the node
+    accepts it although it may refuse it now.
+    """
+
+    session: Session
+    task: TaskState
+    node: NodeState
+    fit: Fit = Fit.LATER
+    """How it is to fit."""
+    may_use_idle: bool = True
+    """Whether it may take idle resources too; if not, it must fit in what the units hold."""
+    kept: Mapping[str, Hashable] = EMPTY
+    """What plugins must choose for it."""
+    is_refused: bool = False
+    """Whether the node refuses it as it is."""
+    looks_ahead: bool = False
+    """Whether the node may refuse it because of who leaves, if it does not refuse it now."""
+    limits: Callable[[Sequence[TaskState]], bool] | None = None
+    """Returns whether limits allow it once some tasks have left; None: they always do."""
+    shortfall: Shortfall = field(init=False)
+    """What it lacks of room."""
+    _may_choose: bool = field(init=False)
+
+    def __attrs_post_init__(self) -> None:
+        self.shortfall = Shortfall(self.task, self.node, self.fit, may_use_idle=self.may_use_idle)
+        self._may_choose = self.session.may_choose(self.task)
+
+    def is_there_without(self, gone: Sequence[TaskState]) -> bool:
+        """Return whether it fits, and plugins have a choice for it, without tasks of the node.
+
+        O(tasks x dimensions).
+        """
+        return self.shortfall.is_enough_with(gone) and self.has_choice_without(gone)
+
+    def has_choice_without(self, gone: Sequence[TaskState]) -> bool:
+        """Return whether plugins have a choice for it without tasks of the node."""
+        if not self._may_choose:
+            return True
+        task, node, kept = self.task, self.node, self.kept
+        return self.session.no_choice(task, node, self.fit, gone=gone, kept=kept) is None
+
+    def is_accepted_without(self, gone: Iterable[TaskState]) -> bool:
+        """Return whether the node will accept it, once others have left, too."""
+        return accepts_without(self.session, self.task, self.node, gone)
+
+    def is_enough(self, taken: Sequence[Unit]) -> bool:
+        """Return whether there is enough without some units."""
+        gone = members_of(taken)
+        return (
+            self.is_there_without([each for each in gone if each.node is self.node])
+            and (self.limits is None or self.limits(gone))
+            and (not self.is_refused or self.is_accepted_without(gone))
         )
 
-    return fewest_units(units, is_enough)
+    def may_leave(self, units: Sequence[UnitT]) -> Sequence[UnitT]:
+        """Return the units without each of which, alone, the node still accepts it."""
+        if self.is_refused or not self.looks_ahead:
+            return units
+        alone = accepts_without_each(self.session, self.task, self.node, units)
+        return [unit for unit, accepts in zip(units, alone, strict=True) if accepts]
 
+    def fewest(self, units: Sequence[Unit], choose: Choose | None = None) -> list[Unit] | None:
+        """Return the fewest of some units that are enough, in order; None: they are too few.
 
-def fewest_ahead(
-    session: Session,
-    task: TaskState,
-    node: NodeState,
-    units: Sequence[Unit],
-    has_room: Callable[[Sequence[Unit]], bool],
-) -> list[Unit] | None:
-    """Return the fewest of some units without which a node has room and still accepts a task.
+        Where the node may come to refuse the task, a unit without which it would with those taken
+        already is passed over. `choose`: finds the fewest; None: `fewest_units`, or what is as good
+        where amounts alone count.
+        """
+        if self.looks_ahead and not self.is_refused:
 
-    One without which, alone, it would not is no candidate, and one without which it would not with
-    those taken already is passed over.
-    """
-    units = curing_units(session, task, node, units)
+            def accepts(taken: Sequence[Unit]) -> bool:
+                return self.is_accepted_without(members_of(taken))
 
-    def accepts(taken: Sequence[Unit]) -> bool:
-        return accepts_without(session, task, node, members_of(taken))
+            def is_enough(taken: Sequence[Unit]) -> bool:
+                return self.is_enough(taken) and accepts(taken)
 
-    return fewest_units(units, lambda taken: has_room(taken) and accepts(taken), accepts)
-
-
-def curing_units(
-    session: Session, task: TaskState, node: NodeState, units: Sequence[UnitT]
-) -> list[UnitT]:
-    """Return the units with each of which gone a node still accepts a task."""
-    alone = accepts_without_each(session, task, node, units)
-    return [unit for unit, accepts in zip(units, alone, strict=True) if accepts]
+            return fewest_units(self.may_leave(units), is_enough, accepts)
+        is_simple = not (self.is_refused or self._may_choose or self.limits)
+        if choose is None and is_simple and Shortcut.ROOM not in self.session.plain:
+            return choose_units(units, self.node, self.shortfall.is_enough_with)
+        return (choose or fewest_units)(units, self.is_enough)
 
 
 def fewest_units(
@@ -287,34 +331,16 @@ def make_promises_real(session: Session, job: JobState) -> bool:
 
 def _backfill_to_evict(session: Session, task: TaskState, node: NodeState) -> Sequence[Unit] | None:
     """Return the backfill tasks that leave for a task; None: not even all of them are enough."""
-    lent = lent_on(node)
-    ahead = looks_ahead(session, task)
     accepting = accepting_nodes(session, task)
     if accepting is not None:
         accepts = node in accepting
     else:
         accepts = session.placement.refusal(task, node) is None
-    if ahead and accepts:
-        lent = [one for (one,) in curing_units(session, task, node, [(t,) for t in lent])]
-    candidates = session.in_victim_order(lent)
-    units = units_in_order(session, session.plugins.revocable(task, candidates))
-    room = Shortfall(task, node, Fit.LATER)
-    if accepts and not ahead:
-        return choose_units_for(session, task, node, units, room, Fit.LATER)
-
-    def has_room(taken: Sequence[Unit]) -> bool:
-        gone = [each for each in members_of(taken) if each.node is node]
-        return (
-            room.is_enough_with(gone)
-            and session.no_choice(task, node, Fit.LATER, gone=gone) is None
-        )
-
-    if accepts:
-        return fewest_ahead(session, task, node, units, has_room)
-    return fewest_units(
-        units,
-        lambda taken: has_room(taken) and accepts_without(session, task, node, members_of(taken)),
-    )
+    ahead = looks_ahead(session, task)
+    room = RoomOn(session=session, task=task, node=node, is_refused=not accepts, looks_ahead=ahead)
+    lent = [one for (one,) in room.may_leave([(each,) for each in lent_on(node)])]
+    victims = session.plugins.revocable(task, session.in_victim_order(lent))
+    return room.fewest(units_in_order(session, victims))
 
 
 def nodes_once_called_in(session: Session, task: TaskState) -> list[NodeState]:

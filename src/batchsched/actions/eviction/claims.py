@@ -22,10 +22,12 @@ from attrs import define, evolve, field
 from batchsched.actions.eviction.searching import (
     NodeSearch,
     Opening,
+    find_opening,
     held_by_importance,
     importance_among,
     importances_in,
     lost_nodes,
+    sparing_at_first,
 )
 from batchsched.actions.eviction.sparing import spare_units
 from batchsched.actions.eviction.telling import told_of_claim
@@ -34,10 +36,6 @@ from batchsched.model.resources import EPSILON
 from batchsched.placement import Fit
 from batchsched.plugin.claims import Claim, ClaimStage, Lack
 from batchsched.session.limits import may_take_task
-from batchsched.session.outlook import (
-    accepts_without,
-    curable_nodes,
-)
 from batchsched.session.session import Session
 from batchsched.session.statements import Statement, TakenUnit
 from batchsched.session.victims import EvictionScope, WhyNot
@@ -78,18 +76,15 @@ class ClaimTurn:
             claim=self.claim,
             within=self.statement.within,
             kept=self.statement.kept_for(task),
+            curable=self.curable,
         )
-        found = _find_opening(search, curable=self.curable)
-        if found is None:
+        opening = sparing_at_first(search, _find_victims)
+        if opening is None:
             return False
-        units, opening, stage = found
         # A claim keeps to the limits that it knows; other plugins may have limits too.
         if not may_take_task(self.session, task, leaving=opening.victims):
             return False
-        of_claim = zip(opening.taken_for(task), units, strict=True)
-        taken: Sequence[TakenUnit] = [
-            evolve(each, unit=unit, stage=stage) for each, unit in of_claim
-        ]
+        taken: Sequence[TakenUnit] = opening.taken_for(task)
         if self.session.teller is not None:
             why_not = partial(why_not_victims, self.session, task, self.claim, curable=self.curable)
             taken = told_of_claim(self.session, self.claim, opening.node, taken, why_not)
@@ -119,25 +114,12 @@ class ClaimTurn:
         )
 
 
-_Found = tuple[Sequence[EvictionUnit], Opening, int]
+def _find_victims(search: ClaimSearch) -> Opening | None:
+    """Return the node where least has to be evicted, and whom the claim evicts there."""
+    return find_opening(search, partial(_best_of, search))
 
 
-def _find_opening(search: ClaimSearch, *, curable: bool) -> _Found | None:
-    """Return the node where least has to be evicted, and whom to evict there."""
-    session, task = search.session, search.task
-    refusing = search.of_set(curable_nodes(session, task)) if curable else []
-    for node in refusing:
-        if not NodeShortage(search, node, is_refused=True)(()):
-            return (), Opening(node, ()), 0  # enough is leaving already
-    for spares in (True, False) if session.plugins.spares_first else (False,):
-        search.spares = spares
-        found = _find_on(search, refusing)
-        if found is not None:
-            return found
-    return None
-
-
-def _find_on(search: ClaimSearch, refusing: Sequence[NodeState]) -> _Found | None:
+def _best_of(search: ClaimSearch, refusing: Sequence[NodeState]) -> Opening | None:
     """Search the nodes that accept the task as they are, and those that may once others leave."""
     session, claim = search.session, search.claim
     refused = {node.slot for node in refusing}
@@ -145,7 +127,6 @@ def _find_on(search: ClaimSearch, refusing: Sequence[NodeState]) -> _Found | Non
     claim.begin()
     for stage in ClaimStage:
         feasible = search.feasible() if search.is_plain else nodes_with_loans(search, stage)
-        best: _Found | None = None
         for node in chain(feasible, refusing):
             if not search.may_be_better_on(node):
                 continue
@@ -153,17 +134,15 @@ def _find_on(search: ClaimSearch, refusing: Sequence[NodeState]) -> _Found | Non
             taken = claim.victims(node, stage, short)
             if not taken:
                 continue
-            units = _spared(search, taken, short)
-            opening = Opening(node, [session.in_victim_order(unit.victims) for unit in units])
-            if best is None or _is_better(search, opening, best[1]):
-                best = units, opening, int(stage)
-                if stage is ClaimStage.SURPLUS_BEYOND_SHARE:
-                    break
+            taken = _spared(search, taken, short)
+            units = [session.in_victim_order(unit.victims) for unit in taken]
+            opening = Opening(node, units, claimed=taken, stage=int(stage))
+            if search.least is None or _is_better(search, opening, search.least):
                 search.least = opening
-                if search.is_least():
+                if stage is ClaimStage.SURPLUS_BEYOND_SHARE or search.is_least():
                     break
-        if best is not None:
-            return best
+        if search.least is not None:
+            return search.least
     return None
 
 
@@ -204,8 +183,8 @@ def why_not_victims(
 
     None: they would be evicted, but are not enough. It describes the present state.
     """
-    search = ClaimSearch(session=session, task=task, claim=claim)
-    refused = {node.slot for node in curable_nodes(session, task)} if curable else set[int]()
+    search = ClaimSearch(session=session, task=task, claim=claim, curable=curable)
+    refused = {node.slot for node in search.refusing()}
     claim.begin()
 
     def why_not(node: NodeState, tasks: Sequence[TaskState]) -> Sequence[str | None]:
@@ -223,8 +202,6 @@ class ClaimSearch(NodeSearch):
     """The part of a search for a task that is the same on all nodes."""
 
     claim: Claim
-    spares: bool = field(init=False, default=False)
-    """Whether what plugins allow at need alone is not taken."""
     is_plain: bool = field(init=False)
     """Whether nothing is foreseen: each node is tried to the end."""
     asked: list[int] = field(init=False)
@@ -248,6 +225,10 @@ class ClaimSearch(NodeSearch):
         self._alone = need_of_task(self.task)
         self._limits = self.claim.short_of_limits(self._alone)
         self._lost = lost_nodes(self.session)
+
+    def has_room_soon(self, node: NodeState) -> bool:
+        """Return whether on a node that refuses it enough is leaving already."""
+        return not NodeShortage(self, node, is_refused=True)(())
 
     def is_least(self) -> bool:
         """Return whether nothing better than what was found can be found on any other node."""
@@ -318,13 +299,12 @@ class NodeShortage:
     that it requests.
     """
 
-    __slots__ = ("_is_refused", "_missing", "_node", "_search")
+    __slots__ = ("_missing", "_room", "_search")
 
     def __init__(self, search: ClaimSearch, node: NodeState, *, is_refused: bool) -> None:
         """Begin with a node; `is_refused`: whether it refuses the task now."""
         self._search = search
-        self._node = node
-        self._is_refused = is_refused
+        self._room = search.room_on(node, refuses=is_refused)
         missing, for_good = node.lacking(search.task.init_resreq, Fit.LATER)
         self._missing = [(d, missing[d], for_good[d]) for d in search.asked]
 
@@ -334,16 +314,9 @@ class NodeShortage:
         here = self._short_here(taken)
         limits = search.limits_once_gone(taken)
         if not here and search.may_choose:
-            gone = [each for each in victims_of(taken) if each.node is self._node]
-            no_choice = search.session.no_choice(
-                search.task, self._node, Fit.LATER, gone=gone, kept=search.kept
-            )
-            here = here if no_choice is None else search.asked
-        if (
-            not here
-            and self._is_refused
-            and not accepts_without(search.session, search.task, self._node, victims_of(taken))
-        ):
+            gone = [each for each in victims_of(taken) if each.node is self._room.node]
+            here = here if self._room.has_choice_without(gone) else search.asked
+        if not here and self._room.is_refused and not self._accepts(taken):
             here = search.asked
         return [*(Lack(dimension, None) for dimension in here), *limits]
 
@@ -352,22 +325,20 @@ class NodeShortage:
 
         Where it refuses the task as it is, it need not.
         """
-        search = self._search
-        may_leave = search.session.plugins.may_leave_together
-        if may_leave is not None and not may_leave(search.task, victims_of(units), search.spares):
-            return False
-        return (
-            self._is_refused
-            or not search.looks_ahead
-            or accepts_without(search.session, search.task, self._node, victims_of(units))
+        room = self._room
+        return self._search.may_leave_together(victims_of(units)) and (
+            room.is_refused or not room.looks_ahead or self._accepts(units)
         )
+
+    def _accepts(self, units: Iterable[EvictionUnit]) -> bool:
+        return self._room.is_accepted_without(victims_of(units))
 
     def may_end_with(self, units: Iterable[EvictionUnit], /) -> bool:
         """Return False if the task is short whichever of some units are evicted."""
         return self._search.is_plain or not self._short_here(units)
 
     def _short_here(self, units: Iterable[EvictionUnit]) -> list[int]:
-        node = self._node
+        node = self._room.node
         leaving = {v.uid: v for unit in units for v in unit.victims if v.node is node}.values()
         zero = (0,) * len(node.allocatable)
         charged = [victim.resreq for victim in leaving if not victim.is_backfill]

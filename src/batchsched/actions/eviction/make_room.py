@@ -19,7 +19,14 @@ from batchsched.actions.eviction.remembered_search import (
     SearchBesideWays,
     SearchWithinLimits,
 )
-from batchsched.actions.eviction.searching import Claimant, Opening, Search, SearchOn, find_opening
+from batchsched.actions.eviction.searching import (
+    Claimant,
+    Opening,
+    Search,
+    SearchOn,
+    find_victims,
+    sparing_at_first,
+)
 from batchsched.actions.eviction.telling import told_of_search
 from batchsched.actions.placing import take_room
 from batchsched.model.cluster import TaskStatus
@@ -142,28 +149,22 @@ def make_room(
         return False
     is_plain = Shortcut.ROOM in session.plain
     limit = limit_on(session, task)
-    claimant: Claimant | None = None
-    opening: Opening | None = None
-    for spares in (True, False) if session.plugins.spares_first else (False,):
-        claimant = Claimant(
-            session=session,
-            task=task,
-            scope=scope,
-            judges=session.plugins.judges[scope.point],
-            may_use_idle=may_use_idle,
-            recent=rules.recent(session),
-            curable=rules.curable,
-            whole_jobs=None if is_plain else {},
-            limit=limit,
-            within=statement.within,
-            kept=statement.kept_for(task),
-            ways=ways,
-            spares=spares,
-        )
-        opening = _search(claimant)
-        if opening is not None:
-            break
-    if opening is None or claimant is None:
+    claimant = Claimant(
+        session=session,
+        task=task,
+        scope=scope,
+        judges=session.plugins.judges[scope.point],
+        may_use_idle=may_use_idle,
+        recent=rules.recent(session),
+        curable=rules.curable,
+        whole_jobs=None if is_plain else {},
+        limit=limit,
+        within=statement.within,
+        kept=statement.kept_for(task),
+        ways=ways,
+    )
+    opening = sparing_at_first(claimant, _search)
+    if opening is None:
         if limit is not None:
             record_refusal(session, task, limit)
         record_search(session, task, scope, rules, may_use_idle=may_use_idle)
@@ -172,7 +173,7 @@ def make_room(
         return False
     taken: Sequence[TakenUnit] = opening.taken_for(task)
     if session.teller is not None:
-        is_limited = limit is not None and claimant.fits_on(opening.node)
+        is_limited = limit is not None and claimant.room_on(opening.node).is_there_without(())
         taken = told_of_search(
             session,
             opening.node,
@@ -191,7 +192,7 @@ def _search(claimant: Claimant) -> Opening | None:
     is_plain = Shortcut.ROOM in claimant.session.plain
     # What is remembered of a search holds for all nodes, not for those of a set.
     if is_plain or claimant.within is not None or (claimant.ways and claimant.limit is not None):
-        return find_opening(claimant, SearchOn(claimant, claimant.feasible()))
+        return find_victims(claimant, SearchOn(claimant, claimant.feasible()))
     known = RememberedSearch(claimant)
     opening: Opening | None = None
     if not known.fails_again():
@@ -200,7 +201,7 @@ def _search(claimant: Claimant) -> Opening | None:
             found = SearchWithinLimits(claimant)
         elif claimant.ways:
             found = SearchBesideWays(claimant, known)
-        opening = find_opening(claimant, found)
+        opening = find_victims(claimant, found)
     if opening is None:
         known.remember_failure()
     return opening

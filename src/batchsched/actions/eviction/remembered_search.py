@@ -5,7 +5,7 @@ Nothing here decides: without it, nodes would be visited in vain.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Sequence
+from collections.abc import Collection, Hashable, Iterable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
 from functools import partial
 from itertools import islice
@@ -14,9 +14,7 @@ from attrs import frozen
 
 from batchsched.actions.eviction.choosing import (
     Unit,
-    choose_units,
     fewest_by_halving,
-    fewest_units,
     room_with,
     units_in_order,
 )
@@ -241,20 +239,14 @@ class RememberedSearch:
     def _single_tasks(self, node: NodeState, victims: Victims) -> Opening | None:
         if not victims.alone:
             return None
-        if not self._claimant.shortfall(node).is_enough_with(victims.alone):
+        if not self._claimant.room_on(node).shortfall.is_enough_with(victims.alone):
             return None  # usually not even all of them are enough
         return self._fewest(node, [[one] for one in victims.alone], is_alone=True)
 
     def _fewest(self, node: NodeState, units: Sequence[Unit], *, is_alone: bool) -> Opening | None:
-        claimant = self._claimant
-        units = claimant.allowed(units)
-        tightens = claimant.may_tighten_limits(task for unit in units for task in unit)
-        if tightens:
+        if self._claimant.may_tighten_limits(task for unit in units for task in unit):
             self._undecided.add(node.slot)
-        if tightens or claimant.looks_ahead or claimant.may_choose:
-            return SearchOn(claimant, [node]).fewest(node, units, is_alone=is_alone)
-        chosen = choose_units(units, node, claimant.shortfall(node).is_enough_with)
-        return None if chosen is None else claimant.opening(node, chosen, is_alone=is_alone)
+        return self._claimant.fewest(node, units, is_alone=is_alone)
 
     # Which nodes are worth asking about
 
@@ -380,18 +372,20 @@ class SearchWithinLimits(SearchOn):
         for node in claimant.feasible():
             if shares_search and node.slot not in here:
                 continue
-            shortfall = claimant.shortfall(node)
-            if claimant.is_enough_on(node, shortfall, ()):
+            room = claimant.room_on(node)
+            if room.is_there_without(()):
                 if not shares_search:
                     yield node
                 shares_search = True
-            elif node.slot in here and shortfall.is_enough_with(claimant.candidates_on(node)):
+            elif node.slot in here and room.shortfall.is_enough_with(claimant.candidates_on(node)):
                 yield node
 
-    def _choose(
-        self, units: Sequence[Unit], is_enough: Callable[[Sequence[Unit]], bool]
-    ) -> list[Unit] | None:
+    def _fewest(
+        self, node: NodeState, units: Sequence[Unit], *, is_alone: bool = True
+    ) -> Opening | None:
         claimant = self._claimant
-        if claimant.may_choose or claimant.may_tighten_limits(t for unit in units for t in unit):
-            return fewest_units(units, is_enough)
-        return fewest_by_halving(units, is_enough)
+        grows = not (
+            claimant.may_choose or claimant.may_tighten_limits(t for unit in units for t in unit)
+        )
+        choose = fewest_by_halving if grows else None
+        return claimant.fewest(node, units, is_alone=is_alone, choose=choose)

@@ -20,17 +20,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from functools import cached_property
-from typing import Protocol
+from functools import cached_property, partial
+from typing import Protocol, TypeVar
 
 from attrs import define, field, frozen
 
 from batchsched.actions.eviction.choosing import (
-    Shortfall,
+    Choose,
+    RoomOn,
     Unit,
-    curing_units,
-    fewest_ahead,
-    fewest_units,
     members_of,
     room_with,
     units_in_order,
@@ -42,11 +40,7 @@ from batchsched.model.rules import out_of_service
 from batchsched.plugin.candidates import NodeSet
 from batchsched.session.ahead import looks_ahead
 from batchsched.session.limits import limit_on
-from batchsched.session.outlook import (
-    accepting_nodes,
-    accepts_without,
-    curable_nodes,
-)
+from batchsched.session.outlook import accepting_nodes, curable_nodes
 from batchsched.session.session import Session
 from batchsched.session.statements import TakenUnit
 from batchsched.session.victims import (
@@ -57,8 +51,9 @@ from batchsched.session.victims import (
     WholeJobs,
 )
 from batchsched.state.memory import DependsOn, forget
-from batchsched.state.records import Fit, JobState, NodeState, QueueState, TaskState, counts_leaving
+from batchsched.state.records import JobState, NodeState, QueueState, TaskState, counts_leaving
 from batchsched.state.shortcuts import Shortcut
+from batchsched.state.units import EvictionUnit
 from batchsched.state.vectors import Vector, fits, total_of
 
 Importance = tuple[float, ...]
@@ -90,6 +85,10 @@ class Opening:
     """Whether they are single tasks."""
     by_importance: bool = False
     """Whether it matters how important they are."""
+    claimed: Sequence[EvictionUnit] = ()
+    """What the units are to a claim, if one takes them."""
+    stage: int = 0
+    """At which stage a claim takes them."""
 
     @cached_property
     def victims(self) -> Sequence[TaskState]:
@@ -115,7 +114,11 @@ class Opening:
 
     def taken_for(self, task: TaskState) -> list[TakenUnit]:
         """Return the units as they are taken for a task."""
-        return [TakenUnit(unit, task) for unit in self.units]
+        claimed: Sequence[EvictionUnit | None] = self.claimed or [None] * len(self.units)
+        return [
+            TakenUnit(unit, task, each, self.stage)
+            for unit, each in zip(self.units, claimed, strict=True)
+        ]
 
     def cheaper_on(self, session: Session) -> AbstractSet[int] | None:
         """Return the slots of the nodes where room may cost less; None: of all nodes.
@@ -141,6 +144,12 @@ class NodeSearch:
     """The only nodes on which it may be placed, and others evicted; None: any."""
     kept: Mapping[str, Hashable] = EMPTY
     """What plugins must choose for it."""
+    may_use_idle: bool = True
+    """Whether it may take idle resources too; if not, it must fit in what its victims hold."""
+    curable: bool = False
+    """Whether nodes that refuse it for reasons that evicting can cure are searched too."""
+    spares: bool = False
+    """Whether what plugins allow at need alone is not taken; see `batchsched.plugin`."""
     may_choose: bool = field(init=False)
     """Whether plugins may choose something for it, of which others may hold too much."""
     ahead: Sequence[NodeState] | None = field(init=False, default=None)
@@ -179,6 +188,41 @@ class NodeSearch:
             return self.session.placement.feasible(self.task, among)
         return [node for node in self.ahead if among is None or node.slot in among]
 
+    def refusing(self) -> list[NodeState]:
+        """Return the nodes that may accept it once others are evicted, in the same order."""
+        return self.of_set(curable_nodes(self.session, self.task)) if self.curable else []
+
+    def room_on(
+        self,
+        node: NodeState,
+        *,
+        refuses: bool = False,
+        limits: Callable[[Sequence[TaskState]], bool] | None = None,
+    ) -> RoomOn:
+        """Return the room for it on a node; `refuses`: whether that refuses it as it is."""
+        return RoomOn(
+            session=self.session,
+            task=self.task,
+            node=node,
+            may_use_idle=self.may_use_idle,
+            kept=self.kept,
+            is_refused=refuses,
+            looks_ahead=self.looks_ahead,
+            limits=limits,
+        )
+
+    def has_room_soon(self, node: NodeState) -> bool:
+        """Return whether on a node that refuses it enough is leaving already."""
+        raise NotImplementedError
+
+    def may_leave_together(self, tasks: Collection[TaskState]) -> bool:
+        """Return whether plugins let some tasks leave for it together."""
+        asked = self.session.plugins.may_leave_together
+        return asked is None or asked(self.task, tasks, self.spares)
+
+
+SearchT = TypeVar("SearchT", bound=NodeSearch)
+
 
 @define(kw_only=True, eq=False)
 class Claimant(NodeSearch):
@@ -187,19 +231,13 @@ class Claimant(NodeSearch):
     scope: EvictionScope
     judges: Judges
     """The plugins whose verdicts count."""
-    may_use_idle: bool
-    """Whether it may take idle resources too; if not, it must fit in what its victims hold."""
     recent: RecentStarts | None
-    curable: bool
-    """Whether nodes that refuse it for reasons that evicting can cure are searched too."""
     whole_jobs: WholeJobs | None
     """What was found out about whole jobs in this search; None: each is asked about anew."""
     limit: Unfit | None
     """Why the limits of queues forbid it as long as nobody is evicted, if they do."""
     ways: Sequence[Unit] = ()
     """What others give up for it before anybody is evicted; see `giving_way`."""
-    spares: bool = False
-    """Whether what plugins allow at need alone is not taken; see `batchsched.plugin`."""
 
     def __attrs_post_init__(self) -> None:
         super().__attrs_post_init__()
@@ -208,13 +246,12 @@ class Claimant(NodeSearch):
 
     def allowed(self, units: Sequence[Unit]) -> Sequence[Unit]:
         """Return the units that may leave, each with those before it that may."""
-        may_leave = self.session.plugins.may_leave_together
-        if may_leave is None:
+        if self.session.plugins.may_leave_together is None:
             return units
         taken: list[TaskState] = []
         kept: list[Unit] = []
         for unit in units:
-            if may_leave(self.task, [*taken, *unit], self.spares):
+            if self.may_leave_together([*taken, *unit]):
                 kept.append(unit)
                 taken += unit
         return kept
@@ -298,7 +335,7 @@ class Claimant(NodeSearch):
 
     def refusing(self) -> list[NodeState]:
         """Return the nodes that may accept it once others are evicted, in the same order."""
-        return self._in_order(self.of_set(curable_nodes(self.session, self.task)))
+        return self._in_order(super().refusing())
 
     def _in_order(self, nodes: list[NodeState]) -> list[NodeState]:
         """Return nodes, given in node order, in the order in which they are searched."""
@@ -332,25 +369,13 @@ class Claimant(NodeSearch):
         """Return whether nothing but limits keeps it from a node."""
         return (
             self.limit is not None
-            and self.fits_on(node)
-            and not (refuses and not accepts_without(self.session, self.task, node, ()))
+            and (room := self.room_on(node)).is_there_without(())
+            and not (refuses and not room.is_accepted_without(()))
         )
 
-    def fits_on(self, node: NodeState) -> bool:
-        """Return whether there is room on a node although nobody is evicted."""
-        return self.is_enough_on(node, self.shortfall(node), ())
-
-    def is_enough_on(
-        self, node: NodeState, shortfall: Shortfall, gone: Sequence[TaskState]
-    ) -> bool:
-        """Return whether it fits on a node, and plugins have a choice for it, without some tasks.
-
-        O(tasks x dimensions).
-        """
-        return shortfall.is_enough_with(gone) and (
-            not self.may_choose
-            or self.session.no_choice(self.task, node, Fit.LATER, gone=gone, kept=self.kept) is None
-        )
+    def has_room_soon(self, node: NodeState) -> bool:
+        """Return whether on a node that refuses it enough is leaving already."""
+        return self.room_on(node, refuses=True, limits=self.is_within_limits).is_enough(())
 
     def candidates_everywhere(self) -> list[TaskState]:
         """Return the Running tasks on all nodes that are within its scope."""
@@ -361,6 +386,11 @@ class Claimant(NodeSearch):
             nodes = [node for node in nodes if session.running_on(node).has_any_of(job.queue)]
         return [task for node in nodes for task in self.candidates_on(node)]
 
+    def victims_on(self, node: NodeState, *, refuses: bool) -> Victims:
+        """Return who may leave for a place on a node; `refuses`: whether that refuses it now."""
+        candidates = self.candidates_for(node, refuses=refuses)
+        return self.victims_among(candidates, node, refuses=refuses)
+
     def victims_among(
         self, candidates: Sequence[TaskState], node: NodeState, *, refuses: bool = False
     ) -> Victims:
@@ -370,20 +400,32 @@ class Claimant(NodeSearch):
         near are no candidates.
         """
         if self.looks_ahead and not refuses:
-            units = curing_units(self.session, self.task, node, [(t,) for t in candidates])
+            units = self.room_on(node).may_leave([(each,) for each in candidates])
             candidates = [candidate for (candidate,) in units]
         if not candidates:
             return Victims()
         in_order = self.session.in_victim_order(candidates)
         return self.judges.victims(self.task, in_order, self.whole_jobs, self.recent)
 
-    def opening(self, node: NodeState, units: Sequence[Unit], *, is_alone: bool) -> Opening:
-        """Return an opening for it."""
-        return Opening(node, units, is_alone, self.by_importance)
-
-    def shortfall(self, node: NodeState) -> Shortfall:
-        """Return what it lacks on a node."""
-        return Shortfall(self.task, node, Fit.LATER, may_use_idle=self.may_use_idle)
+    def fewest(
+        self,
+        node: NodeState,
+        units: Sequence[Unit],
+        *,
+        refuses: bool = False,
+        is_alone: bool = True,
+        choose: Choose | None = None,
+    ) -> Opening | None:
+        """Return the fewest of some units that may leave and are enough on a node."""
+        units = self.allowed(units)
+        if not units:
+            return None  # room that is there without victims is not made
+        is_limited = self.limit is not None or self.may_tighten_limits(
+            task for unit in units for task in unit
+        )
+        limits = self.is_within_limits if is_limited else None
+        chosen = self.room_on(node, refuses=refuses, limits=limits).fewest(units, choose)
+        return None if chosen is None else Opening(node, chosen, is_alone, self.by_importance)
 
 
 def lost_nodes(session: Session) -> AbstractSet[int]:
@@ -458,18 +500,40 @@ def _stay(*_: object) -> None:
     """Correct nothing: who comes to run in a cycle was only bound."""
 
 
-def find_opening(claimant: Claimant, feasible: Search) -> Opening | None:
+def find_opening(
+    search: NodeSearch, best: Callable[[Sequence[NodeState]], Opening | None]
+) -> Opening | None:
     """Return the node where it costs least to evict others for a task, and whom to evict there.
 
-    `feasible`: what can be found on the nodes that accept it as they are.
+    `best`: returns that, given the nodes that refuse the task, but may accept it once others left.
     """
-    searched = [feasible]
-    if claimant.curable:
-        refusing = claimant.refusing()
-        for node in refusing:
-            if is_enough_on(claimant, node, cures=True)(()):
-                return Opening(node, ())  # enough is leaving already
-        searched.append(SearchOn(claimant, refusing, cures=True))
+    refusing = search.refusing()
+    for node in refusing:
+        if search.has_room_soon(node):
+            return Opening(node, ())
+    return best(refusing)
+
+
+def sparing_at_first(search: SearchT, find: Callable[[SearchT], Opening | None]) -> Opening | None:
+    """Return what a search finds, if need be with what plugins allow at need alone."""
+    for spares in (True, False) if search.session.plugins.spares_first else (False,):
+        search.spares = spares
+        opening = find(search)
+        if opening is not None:
+            return opening
+    return None
+
+
+def find_victims(claimant: Claimant, feasible: Search) -> Opening | None:
+    """Return the best node, and who leaves there, of those whom plugins let go.
+
+    `feasible`: what can be found on the nodes that accept the claimant as they are.
+    """
+    return find_opening(claimant, partial(_best_of, claimant, feasible))
+
+
+def _best_of(claimant: Claimant, feasible: Search, refusing: Sequence[NodeState]) -> Opening | None:
+    searched = [feasible, SearchOn(claimant, refusing, cures=True)]
     for among in searched if claimant.ways else ():
         opening = among.by_ways()
         if opening is not None:
@@ -513,7 +577,7 @@ class SearchOn:
 
     def by_ways(self) -> Opening | None:
         """Return the first node where it is enough that others give way."""
-        openings = (self.fewest(node, self._way_on(node)) for node in self._nodes)
+        openings = (self._fewest(node, self._way_on(node)) for node in self._nodes)
         return next((opening for opening in openings if opening is not None), None)
 
     def _way_on(self, node: NodeState) -> list[Unit]:
@@ -550,57 +614,24 @@ class SearchOn:
     def _alone_on(self, node: NodeState) -> Opening | None:
         alone = self._victims_on(node).alone
         way = self._way_on(node) if alone else []
-        return self.fewest(node, [*way, *([victim] for victim in alone)])
+        return self._fewest(node, [*way, *([victim] for victim in alone)])
 
     def _with_jobs_on(self, node: NodeState) -> Opening | None:
         victims = self._victims_on(node)
         if victims.is_all_alone:
             return None
         units = units_in_order(self._claimant.session, victims)
-        return self.fewest(node, [*self._way_on(node), *units], is_alone=False)
+        return self._fewest(node, [*self._way_on(node), *units], is_alone=False)
 
     def _victims_on(self, node: NodeState) -> Victims:
         known = self._victims.get(node.slot)
         if known is None:
-            candidates = self._claimant.candidates_for(node, refuses=self._cures)
-            known = self._claimant.victims_among(candidates, node, refuses=self._cures)
+            known = self._claimant.victims_on(node, refuses=self._cures)
             self._victims[node.slot] = known
         return known
 
-    def fewest(
+    def _fewest(
         self, node: NodeState, units: Sequence[Unit], *, is_alone: bool = True
     ) -> Opening | None:
         """Return the fewest of some units that are enough on a node."""
-        units = self._claimant.allowed(units)
-        if not units:
-            return None  # room that is there without victims is not made
-        claimant = self._claimant
-        is_enough = is_enough_on(claimant, node, cures=self._cures)
-        if claimant.looks_ahead and not self._cures:
-            chosen = fewest_ahead(claimant.session, claimant.task, node, units, is_enough)
-        else:
-            chosen = self._choose(units, is_enough)
-        return None if chosen is None else claimant.opening(node, chosen, is_alone=is_alone)
-
-    def _choose(
-        self, units: Sequence[Unit], is_enough: Callable[[Sequence[Unit]], bool]
-    ) -> list[Unit] | None:
-        return fewest_units(units, is_enough)
-
-
-def is_enough_on(
-    claimant: Claimant, node: NodeState, *, cures: bool
-) -> Callable[[Sequence[Unit]], bool]:
-    """Return whether a claimant fits on a node, and is accepted, once some units have left."""
-    shortfall = claimant.shortfall(node)
-
-    def is_enough(taken: Sequence[Unit]) -> bool:
-        gone = members_of(taken)
-        here = [victim for victim in gone if victim.node is node]
-        return (
-            claimant.is_enough_on(node, shortfall, here)
-            and claimant.is_within_limits(gone)
-            and (not cures or accepts_without(claimant.session, claimant.task, node, gone))
-        )
-
-    return is_enough
+        return self._claimant.fewest(node, units, refuses=self._cures, is_alone=is_alone)

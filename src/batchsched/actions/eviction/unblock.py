@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from attrs import define, frozen
 
 from batchsched.actions.eviction.make_room import EvictionRules
-from batchsched.actions.eviction.searching import Claimant, SearchOn, find_opening
+from batchsched.actions.eviction.searching import Claimant, SearchOn, find_victims
 from batchsched.actions.eviction.telling import told_as
 from batchsched.actions.placing import NOW_OR_LATER, place, take_room
 from batchsched.model.cluster import TaskStatus
@@ -197,7 +197,7 @@ def _place(
             if (tasks := each.tasks()) and _may_go(session, rules, task, tasks)
         ],
     )
-    opening = find_opening(claimant, SearchOn(claimant, claimant.feasible()))
+    opening = find_victims(claimant, SearchOn(claimant, claimant.feasible()))
     if opening is None or not may_take_task(session, task, leaving=opening.victims):
         return False
     taken = told_as("broken", session, opening.node, opening.taken_for(task))
@@ -225,19 +225,9 @@ class _BlockedClaimant(Claimant):
     units: Sequence[EvictionUnit]
     """The first to go first."""
 
-    def candidates_for(self, node: NodeState, *, refuses: bool) -> Sequence[TaskState]:  # noqa: ARG002
-        """Return nobody: no task goes alone."""
-        return ()
-
-    def victims_among(
-        self,
-        candidates: Sequence[TaskState],  # noqa: ARG002
-        node: NodeState,
-        *,
-        refuses: bool = False,  # noqa: ARG002
-    ) -> Victims:
+    def victims_on(self, node: NodeState, *, refuses: bool) -> Victims:  # noqa: ARG002
         """Return the units that run on a node; all of them, if only limits forbid the place."""
-        anywhere = self.limit is not None and self.fits_on(node)
+        anywhere = self.limit is not None and self.room_on(node).is_there_without(())
         there = [
             unit
             for unit in self.units
