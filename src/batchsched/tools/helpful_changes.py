@@ -36,6 +36,7 @@ from batchsched.model.resources import EPSILON, Amount, Resource
 from batchsched.model.result import CycleResult
 from batchsched.model.texts import amounts_text, first_of
 from batchsched.plugin.candidates import NodeSet
+from batchsched.session.holders import Holder, held_by, held_on, queues_below
 from batchsched.session.session import Session
 from batchsched.state.groups import Counting
 from batchsched.state.records import Fit, JobState, NodeState, QueueState, TaskState
@@ -220,15 +221,12 @@ def ended(job: JobState) -> TriedChange:
     return TriedChange(changes=tuple(changes), text=f"end job {job.uid}")
 
 
-def _smallest_ended(
-    waiting: ExplainedJob, holders: Iterable[JobState | TaskState]
-) -> Iterator[TriedChange]:
+def _smallest_ended(waiting: ExplainedJob, holders: Iterable[Holder]) -> Iterator[TriedChange]:
     """Return ends of the smallest jobs, and pods of none, that hold enough of what it lacks."""
     cluster, zero = waiting.session.ledger.cluster, waiting.session.ledger.dimensions.zero
 
-    def size(holder: JobState | TaskState) -> tuple[float, str]:
-        held = holder.resreq if isinstance(holder, TaskState) else _held(holder, zero)
-        return dominant_share(held, cluster), holder.uid
+    def size(holder: Holder) -> tuple[float, str]:
+        return dominant_share(held_by(holder, zero), cluster), holder.uid
 
     for holder in nsmallest(_ENDED, holders, key=size):
         if isinstance(holder, JobState):
@@ -238,13 +236,7 @@ def _smallest_ended(
             yield TriedChange(changes=(TaskSucceeded(holder.uid),), text=text)
 
 
-def _held(job: JobState, zero: Vector) -> Vector:
-    """Return what a job holds that does not come back when it ends."""
-    ends = (t for t in job.tasks if t.status.holds and not t.info.is_on_each_node)
-    return total_of([task.resreq for task in ends], zero)
-
-
-def _holders_of_room(waiting: ExplainedJob) -> Iterator[JobState | TaskState]:
+def _holders_of_room(waiting: ExplainedJob) -> Iterator[Holder]:
     """Yield the jobs, and the tasks of none, without which enough of its tasks would have room.
 
     O(running tasks).
@@ -256,7 +248,7 @@ def _holders_of_room(waiting: ExplainedJob) -> Iterator[JobState | TaskState]:
     domains = waiting.domains
     slots = Counter[int]()
     """The tasks that have room, by domain."""
-    more: dict[JobState | TaskState, Counter[int]] = {}
+    more: dict[Holder, Counter[int]] = {}
     for fit in waiting.fits:
         if not fit.is_near:
             continue
@@ -271,13 +263,9 @@ def _holders_of_room(waiting: ExplainedJob) -> Iterator[JobState | TaskState]:
         around = [at for at, each in enumerate(domains) if each is None or node.slot in each.slots]
         for at in around:
             slots[at] += now
-        held: dict[JobState | TaskState, list[TaskState]] = {}
-        for task in node.tasks.values():
-            holder = task if task.job is None else task.job
-            is_its_own = holder is waiting.state or task.info.is_on_each_node
-            if not is_its_own and task.status.holds:
-                held.setdefault(holder, []).append(task)
-        for holder, tasks in held.items():
+        for holder, tasks in held_on(node).items():
+            if holder is waiting.state:
+                continue
             then = _slots(request, total_of([idle, *(task.resreq for task in tasks)], idle), needed)
             if chooses and then > now:
                 then = _with_their_choices(waiting, node, tasks, now, then)
@@ -321,11 +309,9 @@ def _holders_of_quota(waiting: ExplainedJob) -> Iterator[JobState]:
         at = session.ledger.dimensions.names.index(refusal.excess.dimension)
         least[at] = refusal.excess.would_hold - refusal.excess.most
     top = session.ledger.queues.get(name)
-    below = [] if top is None else [top]
-    for queue in below:  # it grows meanwhile
-        below += queue.children
+    for queue in () if top is None else queues_below(top):
         for job in queue.jobs:
-            held = _held(job, zero)
+            held = held_by(job, zero)
             if job is not waiting.state and any(held) and fits(least, held):
                 yield job
 
@@ -392,14 +378,8 @@ def _leaves(waiting: ExplainedJob) -> Iterator[TriedChange]:
 
 def leaves_below(queue: QueueState) -> tuple[str, ...]:
     """Return the names of the leaf queues below a queue; none if it is a leaf."""
-    waiting, leaves = list(queue.children), list[str]()
-    while waiting:
-        below = waiting.pop()
-        if below.children:
-            waiting += below.children
-        else:
-            leaves.append(below.name)
-    return tuple(sorted(leaves))
+    below = (each for each in queues_below(queue) if each is not queue)
+    return tuple(sorted(each.name for each in below if not each.children))
 
 
 def _path(session: Session, name: str) -> Iterator[Queue]:

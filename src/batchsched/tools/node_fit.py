@@ -21,6 +21,7 @@ from batchsched.model.result import CycleResult
 from batchsched.model.texts import by_frequency, listed
 from batchsched.placement import Fit
 from batchsched.placement.plain_loop import CLOSED, Evaluator, refusal_by
+from batchsched.session.holders import devices_of, devices_of_no_task
 from batchsched.session.outlook import is_curable
 from batchsched.session.session import Session
 from batchsched.session.statements import Statement
@@ -269,7 +270,7 @@ def _near(
 
     def first(held: tuple[TaskState, str]) -> tuple[bool, float, str]:
         other, _ = held
-        has_devices = lacks_devices and bool(_devices_of(session, other))
+        has_devices = lacks_devices and bool(devices_of(session, other))
         return not has_devices, -_part(session, other.resreq), other.uid
 
     held_by.sort(key=first)
@@ -288,19 +289,14 @@ def _near(
 
 def _claims_of_no_task(session: Session, node: NodeState) -> Iterator[Holder]:
     """Yield the claims that have devices of a node although no task uses them, by name."""
-    there = {each.key for each in session.state.view.device_books.of(node).offer.devices}
-    devices: dict[str, dict[str, None]] = {}
-    for pick in session.ledger.common["held"]:
-        if pick.device in there and not pick.admin:
-            devices.setdefault(pick.shared or pick.claim, {})[pick.device[2]] = None
-    for name in sorted(devices):
+    for name, devices in devices_of_no_task(session, node).items():
         yield Holder(
             task="",
             name=f"claim {name}",
             job=None,
             how="of no pod",
             amount=Resource(),
-            devices=tuple(devices[name]),
+            devices=devices,
             until=None,
         )
 
@@ -322,15 +318,9 @@ def _holder(session: Session, task: TaskState, how: str) -> Holder:
         job=None if task.job is None else task.job.uid,
         how=how,
         amount=task.info.resreq,
-        devices=_devices_of(session, task),
+        devices=devices_of(session, task),
         until=_until(session, task),
     )
-
-
-def _devices_of(session: Session, task: TaskState) -> tuple[str, ...]:
-    """Return the names of the devices that a task has, each once."""
-    picks = session.state.view.device_books.picks_of(task)
-    return tuple(dict.fromkeys(pick.device[2] for pick in picks if not pick.admin))
 
 
 def _until(session: Session, task: TaskState) -> float | None:

@@ -10,6 +10,7 @@ from batchsched.model.resources import Resource, ResourceLimit
 from batchsched.model.result import QueueOutcome
 from batchsched.model.texts import amount_text
 from batchsched.plugin.queues import reserved_tasks
+from batchsched.session.holders import queues_below
 from batchsched.session.limits import need_of
 from batchsched.session.session import Session
 from batchsched.state.needs import Need
@@ -154,12 +155,9 @@ def _reserved(session: Session, queue: QueueState) -> Resource:
     dimensions = session.ledger.dimensions
     if "capacity" not in session.plugins.names_on("queue_outcomes"):
         return Resource()  # no other plugin charges it
-    below, tasks = [queue], list[TaskState]()
-    for each in below:  # it grows meanwhile
-        below += each.children
-        for job in each.jobs:
-            tasks += _without_node(job)
-    return dimensions.resource(total_of([t.resreq for t in tasks], dimensions.zero))
+    jobs = (job for each in queues_below(queue) for job in each.jobs)
+    tasks = [task.resreq for job in jobs for task in _without_node(job)]
+    return dimensions.resource(total_of(tasks, dimensions.zero))
 
 
 def _without_node(job: JobState) -> Sequence[TaskState]:
