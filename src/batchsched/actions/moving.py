@@ -25,7 +25,7 @@ none could start before the other has left, and where each must see the other go
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from itertools import combinations
 from math import comb
 from operator import add
@@ -37,7 +37,7 @@ from batchsched.session.ahead import refusal_ahead
 from batchsched.session.candidates import refusal_beside_its_job
 from batchsched.session.limits import limit_on
 from batchsched.session.movable import Movers
-from batchsched.session.outlook import accepting_nodes
+from batchsched.session.outlook import nodes_ahead
 from batchsched.session.session import Session
 from batchsched.session.statements import Statement
 from batchsched.state.memory import DependsOn, forget
@@ -195,13 +195,7 @@ class MoveSearch:
 
     def _accepting(self, task: TaskState, slots: Collection[int] | None) -> list[NodeState]:
         """Return the nodes that accept a task as they will be, in node order."""
-        session, guard = self.session, self.session.plans.guard
-        ahead = accepting_nodes(session, task)
-        nodes: Iterable[NodeState] = (
-            session.placement.feasible(task, slots)
-            if ahead is None
-            else [node for node in ahead if slots is None or node.slot in slots]
-        )
+        nodes, guard = nodes_ahead(self.session, task, slots), self.session.plans.guard
         return [*nodes] if guard is None else [n for n in nodes if guard.allows(task, n)]
 
     def _crowds(self) -> Callable[[NodeState], _Crowd]:

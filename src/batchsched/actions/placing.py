@@ -18,7 +18,7 @@ from batchsched.session.candidates import (
     try_in_turn,
 )
 from batchsched.session.limits import may_take_task
-from batchsched.session.outlook import accepting_nodes
+from batchsched.session.outlook import accepting_nodes, can_start
 from batchsched.session.session import Session
 from batchsched.session.statements import Statement, TakenUnit
 from batchsched.session.tracing import tell_best
@@ -107,8 +107,7 @@ def take_room(
     if (
         victims
         and all(victim.status is TaskStatus.PENDING for victim in victims)
-        and session.fits(task, node, Fit.NOW, kept=statement.kept_for(task))
-        and session.placement.refusal(task, node) is None
+        and can_start(session, task, node, kept=statement.kept_for(task))
         and (guard is None or guard.allows(task, node))
     ):
         statement.allocate(task, node)
@@ -188,10 +187,7 @@ def _start(
     def starts_there(task: TaskState) -> bool:
         node = nodes[task]
         starts = (
-            node is not None
-            and session.placement.refusal(task, node) is None
-            and session.fits(task, node, Fit.NOW)
-            and may_take_task(session, task)
+            node is not None and can_start(session, task, node) and may_take_task(session, task)
         )
         if not starts or node is None:
             return False

@@ -33,6 +33,7 @@ from batchsched.session.candidates import (
     try_what_is_needed,
 )
 from batchsched.session.limits import need_of, record_limit
+from batchsched.session.outlook import can_start
 from batchsched.session.session import Session
 from batchsched.session.statements import Statement
 from batchsched.session.turns import has_task_to_place, is_starving, tasks_to_place
@@ -288,7 +289,7 @@ def _starts_on_its_node(session: Session, statement: Statement, task: TaskState)
     """Start a Reserved task on its reserved node if possible now; return whether it started."""
     node = task.node
     assert node is not None
-    if session.placement.refusal(task, node) is None and session.fits(task, node, Fit.NOW):
+    if can_start(session, task, node):
         statement.allocate(task, node)
         return True
     return False

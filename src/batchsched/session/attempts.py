@@ -13,6 +13,11 @@ out of tasks    is kept if it is enough             a new goal, without those th
 nothing kept    --                                  part of what it needs may be held or reserved
 =============== =================================== ======================================
 
+There is one way to try: a statement is begun, something is attempted in it, and the action says
+whether what was placed is kept; else it is as if it had not been. What is attempted is one of three
+things: each task of a goal, wherever it finds a place; all tasks of a need in a set of nodes, of
+which the whole cluster may be one; or all of them once more, undoing choices of plugins.
+
 *Not near yet* is a task that must be near others, while no node accepts it: it is tried again as
 soon as another task of the turn was placed, which may be the one that it waits for.
 
@@ -57,7 +62,7 @@ from batchsched.session.limits import (
     record_failed_again,
     record_no_set,
 )
-from batchsched.session.outlook import accepting_nodes
+from batchsched.session.outlook import nodes_ahead
 from batchsched.session.session import Session
 from batchsched.session.statements import Statement
 from batchsched.session.turns import Turn, tasks_to_place
@@ -142,8 +147,7 @@ def waits_for_company(session: Session, task: TaskState, *, ahead: bool) -> bool
     near = task.info.pod_affinity
     if not (near and near.required):
         return False
-    nodes = accepting_nodes(session, task) if ahead else None
-    return not any(session.placement.feasible(task) if nodes is None else nodes)
+    return not any(nodes_ahead(session, task) if ahead else session.placement.feasible(task))
 
 
 def _compared(trial: Trial) -> tuple[Stage, Need, int] | None:

@@ -11,8 +11,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import (
+    Collection,
+    Hashable,
     Iterable,
     Iterator,
+    Mapping,
     Sequence,
 )
 from itertools import chain
@@ -20,6 +23,7 @@ from operator import attrgetter
 
 from batchsched.errors import plugin_error
 from batchsched.model.cluster import TaskStatus
+from batchsched.model.immutable import EMPTY
 from batchsched.model.reasons import Unfit
 from batchsched.placement.plain_loop import refusal_by
 from batchsched.plugin.node_functions import Predicate
@@ -38,7 +42,7 @@ from batchsched.session.ahead import (
 from batchsched.session.session import Session
 from batchsched.session.statements import Statement
 from batchsched.state.memory import DependsOn
-from batchsched.state.records import NodeState, TaskState
+from batchsched.state.records import Fit, NodeState, TaskState
 from batchsched.state.shortcuts import Shortcut
 
 # As they will be
@@ -70,6 +74,30 @@ def accepting_nodes(
         with moved_for_now(session, leaving):
             accepting = {node.slot for node in placement.feasible(task)}
     return [node for node in nodes if node.slot in accepting]
+
+
+def nodes_ahead(
+    session: Session, task: TaskState, among: Collection[int] | None = None
+) -> Iterable[NodeState]:
+    """Return the nodes that accept a task now and as they will be, in node order.
+
+    `among`: the slots of the only nodes that count; None: all do. See `accepting_nodes`.
+    """
+    ahead = accepting_nodes(session, task)
+    if ahead is None:
+        return session.placement.feasible(task, among)
+    return [node for node in ahead if among is None or node.slot in among]
+
+
+def can_start(
+    session: Session, task: TaskState, node: NodeState, *, kept: Mapping[str, Hashable] = EMPTY
+) -> bool:
+    """Return whether a node accepts a task as it is, and it fits there now.
+
+    `kept`: what plugins have chosen for it there before.
+    """
+    fits = session.fits(task, node, Fit.NOW, kept=kept)
+    return fits and session.placement.refusal(task, node) is None
 
 
 def accepts_without(

@@ -22,6 +22,7 @@ from batchsched.session.candidates import (
     try_in_turn,
 )
 from batchsched.session.limits import limit_on
+from batchsched.session.outlook import can_start
 from batchsched.session.session import Session
 from batchsched.session.statements import Statement
 from batchsched.state.needs import need_of_task
@@ -157,8 +158,7 @@ def _starts_as_promised(session: Session, statement: Statement, task: TaskState)
     if task.moves:
         return False  # it cannot run twice
     statement.unallocate(task)
-    accepts = session.placement.refusal(task, node) is None
-    if accepts and session.fits(task, node, Fit.NOW, kept=kept):
+    if can_start(session, task, node, kept=kept):
         statement.allocate(task, node, kept=kept)
         return True
     statement.rollback(before)

@@ -18,9 +18,13 @@ The words
 * A **candidate** is what the action's scope looks at: preempt its own queue, then its own job;
   reclaim other queues. A **victim** is a candidate that plugins let go
   (`batchsched.session.victims`).
-* **Enough** on a node: the claimant fits once the units have left, and the node accepts it then.
-  The second matters as much as the first: room beside a task that it must not run beside is none.
-  Both are asked of the node as it will be (`batchsched.session.outlook`).
+* **Enough** on a node (`choosing.RoomOn`): the claimant fits once the units have left, plugins have
+  a choice for it, limits allow it, and the node accepts it then. The last matters as much as the
+  first: room beside a task that it must not run beside is none. It is asked of the node as it will
+  be (`batchsched.session.outlook`).
+* **May they leave together**: each alone, and all of them. Plugins are asked about a set too
+  (`searching.NodeSearch.may_leave_together`), and the node, where it may come to refuse the
+  claimant because of who leaves (`choosing.RoomOn.fewest`).
 * An **opening** is a node with units that are enough there; a **set** is several nodes with room
   for a whole need, where plugins place gangs in domains.
 
@@ -37,7 +41,13 @@ enough, before whole jobs and replicas; of those the one where the fewest are ev
 justify than taking what somebody's share covers, and a surplus easier than a gang; so there are
 four stages, and a later one is only begun if the earlier ones found no node at all.
 
-`choosing` finds, on one node, the fewest units with which the task fits, in victim order.
+Both are the same search but for what is best (`searching.find_opening`): where enough is leaving
+already, nobody is evicted; and what plugins allow at need alone is taken only if nothing else is
+enough.
+
+`choosing` finds, on one node, the fewest units with which the task fits, in victim order. So it
+does where backfill tasks leave for what they were lent, and where what unready jobs hold is
+displaced.
 
 `sparing` looks back at the end of a turn. What was taken for one task of a gang may have freed
 room for the others, too; each unit is tried without, all tasks are placed again, and what can be

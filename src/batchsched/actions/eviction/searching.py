@@ -40,7 +40,7 @@ from batchsched.model.rules import out_of_service
 from batchsched.plugin.candidates import NodeSet
 from batchsched.session.ahead import looks_ahead
 from batchsched.session.limits import limit_on
-from batchsched.session.outlook import accepting_nodes, curable_nodes
+from batchsched.session.outlook import curable_nodes, nodes_ahead
 from batchsched.session.session import Session
 from batchsched.session.statements import TakenUnit
 from batchsched.session.victims import (
@@ -162,8 +162,7 @@ class NodeSearch:
         session, task = self.session, self.task
         self.may_choose = session.may_choose(task)
         if looks_ahead(session, task):
-            ahead = accepting_nodes(session, task)
-            self.ahead = list(session.placement.feasible(task)) if ahead is None else ahead
+            self.ahead = list(nodes_ahead(session, task))
 
     @property
     def looks_ahead(self) -> bool:
