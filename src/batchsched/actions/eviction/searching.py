@@ -18,6 +18,7 @@ that would take it as it is, anybody may be evicted for that who is within its s
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from functools import cached_property, partial
@@ -135,7 +136,7 @@ def first_of_best(openings: Iterable[Opening | None]) -> Opening | None:
 
 
 @define(kw_only=True, eq=False)
-class NodeSearch:
+class NodeSearch(ABC):
     """A search for a node where others are evicted for a task."""
 
     session: Session
@@ -210,9 +211,9 @@ class NodeSearch:
             limits=limits,
         )
 
+    @abstractmethod
     def has_room_soon(self, node: NodeState) -> bool:
         """Return whether on a node that refuses it enough is leaving already."""
-        raise NotImplementedError
 
     def may_leave_together(self, tasks: Collection[TaskState]) -> bool:
         """Return whether plugins let some tasks leave for it together."""
