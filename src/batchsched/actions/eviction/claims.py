@@ -31,11 +31,9 @@ from batchsched.actions.eviction.searching import (
 )
 from batchsched.actions.eviction.sparing import spare_units
 from batchsched.actions.eviction.telling import told_of_claim
-from batchsched.actions.placing import take_room
 from batchsched.model.resources import EPSILON
 from batchsched.placement import Fit
 from batchsched.plugin.claims import Claim, ClaimStage, Lack
-from batchsched.session.limits import may_take_task
 from batchsched.session.session import Session
 from batchsched.session.statements import Statement, TakenUnit
 from batchsched.session.victims import EvictionScope, WhyNot
@@ -81,15 +79,14 @@ class ClaimTurn:
         opening = sparing_at_first(search, _find_victims)
         if opening is None:
             return False
+        session, claim, node = self.session, self.claim, opening.node
+
+        def told(taken: Sequence[TakenUnit]) -> Sequence[TakenUnit]:
+            why_not = partial(why_not_victims, session, task, claim, curable=self.curable)
+            return told_of_claim(session, claim, node, taken, why_not)
+
         # A claim keeps to the limits that it knows; other plugins may have limits too.
-        if not may_take_task(self.session, task, leaving=opening.victims):
-            return False
-        taken: Sequence[TakenUnit] = opening.taken_for(task)
-        if self.session.teller is not None:
-            why_not = partial(why_not_victims, self.session, task, self.claim, curable=self.curable)
-            taken = told_of_claim(self.session, self.claim, opening.node, taken, why_not)
-        take_room(self.session, self.statement, task, opening.node, taken)
-        return True
+        return search.take(self.statement, opening, told)
 
     def spare_units(self, placed: Sequence[TaskState], *, may_be_of_one: bool) -> bool:
         """Drop units that the turn can do without; see `batchsched.actions.eviction.sparing`.

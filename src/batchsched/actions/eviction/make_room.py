@@ -28,11 +28,10 @@ from batchsched.actions.eviction.searching import (
     sparing_at_first,
 )
 from batchsched.actions.eviction.telling import told_of_search
-from batchsched.actions.placing import take_room
 from batchsched.model.cluster import TaskStatus
 from batchsched.plugin.arguments import Arguments
 from batchsched.session.candidates import MayGo
-from batchsched.session.limits import limit_on, may_take_task, record_refusal
+from batchsched.session.limits import limit_on, record_refusal
 from batchsched.session.outlook import (
     promises_stand,
     refusals_beside_promises,
@@ -169,22 +168,21 @@ def make_room(
             record_refusal(session, task, limit)
         record_search(session, task, scope, rules, may_use_idle=may_use_idle)
         return False
-    if not may_take_task(session, task, leaving=opening.victims):
-        return False
-    taken: Sequence[TakenUnit] = opening.taken_for(task)
-    if session.teller is not None:
-        is_limited = limit is not None and claimant.room_on(opening.node).is_there_without(())
-        taken = told_of_search(
+    node = opening.node
+
+    def told(taken: Sequence[TakenUnit]) -> Sequence[TakenUnit]:
+        is_limited = limit is not None and claimant.room_on(node).is_there_without(())
+        return told_of_search(
             session,
-            opening.node,
+            node,
             taken,
             scope=scope,
-            candidates=claimant.candidates_on(opening.node),
+            candidates=claimant.candidates_on(node),
             recent=claimant.recent,
             limit=limit if is_limited else None,
         )
-    take_room(session, statement, task, opening.node, taken)
-    return True
+
+    return claimant.take(statement, opening, told)
 
 
 def _search(claimant: Claimant) -> Opening | None:

@@ -34,16 +34,17 @@ from batchsched.actions.eviction.choosing import (
     room_with,
     units_in_order,
 )
+from batchsched.actions.placing import take_room
 from batchsched.model.cluster import TaskStatus
 from batchsched.model.immutable import EMPTY
 from batchsched.model.reasons import Unfit
 from batchsched.model.rules import out_of_service
 from batchsched.plugin.candidates import NodeSet
 from batchsched.session.ahead import looks_ahead
-from batchsched.session.limits import limit_on
+from batchsched.session.limits import limit_on, may_take_task
 from batchsched.session.outlook import curable_nodes, nodes_ahead
 from batchsched.session.session import Session
-from batchsched.session.statements import TakenUnit
+from batchsched.session.statements import Statement, TakenUnit
 from batchsched.session.victims import (
     EvictionScope,
     Judges,
@@ -219,6 +220,25 @@ class NodeSearch(ABC):
         """Return whether plugins let some tasks leave for it together."""
         asked = self.session.plugins.may_leave_together
         return asked is None or asked(self.task, tasks, self.spares)
+
+    def take(
+        self,
+        statement: Statement,
+        opening: Opening,
+        told: Callable[[Sequence[TakenUnit]], Sequence[TakenUnit]],
+    ) -> bool:
+        """Evict the units of an opening and promise it the node, or nothing if limits forbid that.
+
+        `told`: returns the units with what a traced cycle tells of them.
+        """
+        session, task = self.session, self.task
+        if not may_take_task(session, task, leaving=opening.victims):
+            return False
+        taken: Sequence[TakenUnit] = opening.taken_for(task)
+        if session.teller is not None:
+            taken = told(taken)
+        take_room(session, statement, task, opening.node, taken)
+        return True
 
 
 SearchT = TypeVar("SearchT", bound=NodeSearch)

@@ -10,13 +10,14 @@ more: it ends.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
 from attrs import define, frozen
 
 from batchsched.actions.eviction.make_room import EvictionRules
 from batchsched.actions.eviction.searching import Claimant, SearchOn, find_victims
 from batchsched.actions.eviction.telling import told_as
-from batchsched.actions.placing import NOW_OR_LATER, place, take_room
+from batchsched.actions.placing import NOW_OR_LATER, place
 from batchsched.model.cluster import TaskStatus
 from batchsched.session.attempts import Attempts, Goal
 from batchsched.session.candidates import (
@@ -24,7 +25,7 @@ from batchsched.session.candidates import (
     may_go_anywhere,
     try_in_turn,
 )
-from batchsched.session.limits import limit_on, may_take_task, need_of, record_no_set
+from batchsched.session.limits import limit_on, need_of, record_no_set
 from batchsched.session.plugins import GANG
 from batchsched.session.session import Session
 from batchsched.session.statements import Statement
@@ -198,11 +199,9 @@ def _place(
         ],
     )
     opening = find_victims(claimant, SearchOn(claimant, claimant.feasible()))
-    if opening is None or not may_take_task(session, task, leaving=opening.victims):
-        return False
-    taken = told_as("broken", session, opening.node, opening.taken_for(task))
-    take_room(session, statement, task, opening.node, taken)
-    return True
+    return opening is not None and claimant.take(
+        statement, opening, partial(told_as, "broken", session, opening.node)
+    )
 
 
 def _may_go(
