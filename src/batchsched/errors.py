@@ -66,13 +66,13 @@ _NAMED = 3
 def _lines_of(faults: Sequence[Fault]) -> list[tuple[str, int]]:
     """Return lines in the order of faults, each with the number of faults that it tells."""
     keys = [_OF_ITEMS.sub("*", str(fault)) for fault in faults]
-    alike: dict[str, list[Fault]] = {}
+    of_key: dict[str, list[Fault]] = {}
     for fault, key in zip(faults, keys, strict=True):
-        alike.setdefault(key, []).append(fault)
+        of_key.setdefault(key, []).append(fault)
     lines: list[tuple[str, int]] = []
     told = set[str]()
     for fault, key in zip(faults, keys, strict=True):
-        same = alike[key]
+        same = of_key[key]
         if len(same) <= _NAMED or "[" not in fault.path:
             lines.append((str(fault), 1))
         elif key not in told:

@@ -180,8 +180,8 @@ def sorted_objects(reading: Reading, given: Objects, /) -> DumpObjects:
         metadata = look_up(content, "metadata")
         namespace = look_up(metadata, "namespace") or "default"
         key = str(namespace) if _KINDS.get(kind, True) else "", str(look_up(metadata, "name"))
-        alike = found.setdefault(kind, {})
-        alike[key] = _newer(alike[key], content) if key in alike else content
+        named = found.setdefault(kind, {})
+        named[key] = _newer(named[key], content) if key in named else content
     contents = {kind: [found[kind][key] for key in sorted(found[kind])] for kind in sorted(found)}
     by_kind: dict[tuple[str, str], Sequence[KubernetesObject]] = {
         (group, kind): named_objects(

@@ -495,13 +495,13 @@ class Flavors:
         if groups is None or draft.has_quota:
             return
         is_told = any(given.message_of("QuotaReserved") for given in draft.objects)
-        alike: dict[str | None, list[Pod]] = {}
+        by_role: dict[str | None, list[Pod]] = {}
         for pod in (*draft.pods, *draft.made):
             if pod.task.status in WAITING:
-                alike.setdefault(pod.role, []).append(pod)
-        for members in alike.values():
+                by_role.setdefault(pod.role, []).append(pod)
+        for members in by_role.values():
             first = members[0].task
-            least = draft.min_available if len(alike) == 1 else None
+            least = draft.min_available if len(by_role) == 1 else None
             count = min(len(members), least) if least else len(members)
             refusals, chosen = list[str](), list[_Flavor]()
             asked = {name for name, amount in first.resreq.dimensions() if amount}

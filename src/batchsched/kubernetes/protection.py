@@ -180,8 +180,8 @@ def _of_group(
     }
     of_job = {name: value for name, value in in_common.items() if name == api.VOLCANO_JOB_NAME}
     for labels in (of_job, in_common):
-        alike = [sharing[draft.namespace, name, value] for name, value in labels.items()]
-        if alike and alike[0].intersection(*alike[1:]) <= own:
+        having = [sharing[draft.namespace, name, value] for name, value in labels.items()]
+        if having and having[0].intersection(*having[1:]) <= own:
             several = amount.of(len(own))
             is_least = key == api.JDB_LEAST
             return Budget(

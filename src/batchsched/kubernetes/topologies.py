@@ -321,7 +321,7 @@ class Topologies:
         together: dict[str, dict[_PodSet, KubernetesObject]] = {}
         for each, given in sets.items():
             together.setdefault(each.key, {})[each] = given
-        requests = {name: self._of_pod_sets(alike) for name, alike in together.items()}
+        requests = {name: self._of_pod_sets(same) for name, same in together.items()}
         if len(requests) == 1:
             return evolve(job, topology=next(iter(requests.values())))
         of_group = {t.uid: of_task[t.uid].key for t in job.tasks if t.uid in of_task}

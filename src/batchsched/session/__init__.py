@@ -18,9 +18,9 @@ may do for whom:
    ready one its next task. The need, not the task, is what limits of queues are asked about
    (`limits`), so that a gang does not hold places that its queue never lets it use.
 3. *An attempt* (`attempts`): the need is tried in a statement, within a set of nodes if plugins
-   offer sets (`candidates`), else anywhere. It is kept as a whole or rolled back as a whole.
-4. *What came of it* is written down (`reports`) whether it was kept or not: that is what reasons
-   are made of.
+   offer sets (`candidates`), else anywhere. It is committed as a whole or rolled back as a whole.
+4. *What came of it* is written down (`reports`) whether it was committed or not: that is what
+   reasons are made of.
 
 When all actions have run the session **closes** (`cycle`): tasks that are Allocated in jobs that
 did not become ready are nothing, promises that can no longer be kept end, with why, and the final

@@ -131,7 +131,7 @@ def _ends_for_now(
         yield from ends([t for t in tasks if not protected([t], claimant, but=(), for_ever=True)])
 
 
-def kept_and_free(
+def staying_and_free(
     session: Session,
     claimant: TaskState,
     scope: EvictionScope,
@@ -141,14 +141,14 @@ def kept_and_free(
     """Return how many candidates stay, by reason, and the others as they are grouped by node."""
     out: Counter[str] = Counter()
     plugins = session.plugins
-    kept, left = plugins.judges[scope.point].kept_and_free(
+    staying, free = plugins.judges[scope.point].staying_and_free(
         claimant, groups, session.in_victim_order, recent
     )
-    for (name, verdict), of_plugin in kept.items():
+    for (name, verdict), of_plugin in staying.items():
         general = _REASONS[verdict].format(plugin=name)
         for text in plugins.verdict_reasons(name, claimant, of_plugin, verdict):
             out[text or general] += 1
-    return out, left
+    return out, free
 
 
 class EvictionReports:
@@ -172,20 +172,20 @@ class EvictionReports:
         """Return the report of a search; None: there have been enough."""
         task = search.task
         assert task.job is not None
-        way: Hashable = (
+        search_key: Hashable = (
             *(search.action, search.scope, search.may_use_idle, search.recent),
             search.curable,
         )
-        counted = (way, task.job.uid, task.resreq, task.init_resreq)
+        counted = (search_key, task.job.uid, task.resreq, task.init_resreq)
         if counted not in self._counted and self._asked >= MOST_ASKED:
             return None
-        asked_for = way, search.asked_for or task
+        asked_for = search_key, search.asked_for or task
         same = self._same_of.get(asked_for)
         if same is None:
             same = self._same_of[asked_for] = self._same(search)
-        report = self._known.get((way, same))
+        report = self._known.get((search_key, same))
         if report is None:
-            report = self._known[way, same] = self._find(search)
+            report = self._known[search_key, same] = self._find(search)
         if search.beside_promises:
             report = evolve(report, beside_promises=search.beside_promises)
         if counted not in self._counted:
@@ -228,7 +228,7 @@ class EvictionReports:
         if recent is not None:
             started = [one for group in groups for one in group if one in recent]
             groups = [[one for one in group if one not in recent] for group in groups]
-        out, is_evictable = self._kept_and_free(search, searched, groups)
+        out, is_evictable = self._staying_and_free(search, searched, groups)
         left = [task for group in groups for task in group]
         refusals = self._refusals(search, left, started)
         if recent is not None and started:
@@ -291,7 +291,7 @@ class EvictionReports:
             found[refused.rule] = Refusal(refused.rule, count, min(ends, default=None))
         return tuple(found[rule] for rule in sorted(found))
 
-    def _kept_and_free(
+    def _staying_and_free(
         self,
         search: EvictionSearch,
         searched: Sequence[NodeState],
@@ -300,7 +300,7 @@ class EvictionReports:
         """Return the number of protected candidates by reason, and the others by node."""
         session = self._session
         if search.why_not is None:
-            return kept_and_free(session, search.task, search.scope, groups, search.recent)
+            return staying_and_free(session, search.task, search.scope, groups, search.recent)
         out: Counter[str] = Counter()
         free: list[list[TaskState]] = []
         why_not = search.why_not()

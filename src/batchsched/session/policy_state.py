@@ -1,4 +1,4 @@
-"""What is kept of a cluster for one configuration: opened plugins, the engine, and answers.
+"""The state of one configuration on one cluster: opened plugins, the engine, and answers.
 
 On a living cluster it is kept from cycle to cycle.
 """

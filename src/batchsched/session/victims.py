@@ -598,7 +598,7 @@ class Judges:
                 ends.extend(_ends(judge, claimant, for_now))
         return min(ends, default=None)
 
-    def kept_and_free(
+    def staying_and_free(
         self,
         claimant: TaskState,
         groups: Sequence[Sequence[TaskState]],
@@ -610,7 +610,7 @@ class Judges:
         The others are grouped by node, like the candidates, in victim order. No candidate is in
         `recent`, but other tasks of their jobs may be.
         """
-        kept: dict[tuple[str, Verdict], list[TaskState]] = {}
+        staying: dict[tuple[str, Verdict], list[TaskState]] = {}
         left = [candidate for group in groups for candidate in group]
         if left and not self._judges:
             return {("", _PASS): left}, [[] for _ in groups]
@@ -620,7 +620,7 @@ class Judges:
                 said = list(zip(left, verdicts, strict=True))
                 for task, verdict in said:
                     if verdict in _REFUSALS:
-                        kept.setdefault((judge.name, verdict), []).append(task)
+                        staying.setdefault((judge.name, verdict), []).append(task)
                 left = [task for task, verdict in said if verdict not in _REFUSALS]
         on_their_own = {task.uid for task in left}
         free: list[list[TaskState]] = []
@@ -628,17 +628,17 @@ class Judges:
             company = [task for task in group if task.uid in on_their_own]
             if len(company) > 1:
                 company = in_victim_order(company)
-            free.append(self._free_of(claimant, company, kept, recent) if company else [])
-        return kept, free
+            free.append(self._free_of(claimant, company, staying, recent) if company else [])
+        return staying, free
 
     def _free_of(
         self,
         claimant: TaskState,
         company: list[TaskState],
-        kept: dict[tuple[str, Verdict], list[TaskState]],
+        staying: dict[tuple[str, Verdict], list[TaskState]],
         recent: RecentStarts | None,
     ) -> list[TaskState]:
-        """Return the victims among a node's candidates; add the others to `kept`."""
+        """Return the victims among a node's candidates; add the others to `staying`."""
         answers = self._answers(claimant, company)
         victims = self._combined(claimant, company, answers, None, recent)
         chosen = {task.uid for task in victims.alone}
@@ -650,7 +650,7 @@ class Judges:
             else:
                 names = [judge.name for judge in self._judges]
                 said = min(zip(names, verdicts, strict=True), key=_severity)
-                kept.setdefault(said, []).append(task)
+                staying.setdefault(said, []).append(task)
         return free
 
     # Hints

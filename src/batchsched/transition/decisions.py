@@ -41,7 +41,7 @@ from batchsched.model.validation.values import (
 from batchsched.transition.task_rules import (
     RULES,
     TO_START,
-    has_left,
+    gone_from_old_place,
     moving,
     placed,
     starting,
@@ -449,7 +449,7 @@ class TaskTransitions:
             and after.leaving is not None
             and after.leaving not in self.node_names
         ):
-            after = has_left(after, self._now)
+            after = gone_from_old_place(after, self._now)
         if (
             after is not None
             and self.node_names is not None
@@ -516,7 +516,7 @@ class TaskTransitions:
                 return RULES["started"].after(task, self._now)
             if status is TaskStatus.RELEASING:
                 return self._replaced(task, replacement)
-            return task if task.leaving is None else has_left(task, self._now)
+            return task if task.leaving is None else gone_from_old_place(task, self._now)
         rule = RULES["removed" if event == "removed_tasks" else event]
         problem = rule.problem(task)
         if problem:

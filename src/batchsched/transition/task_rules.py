@@ -170,14 +170,14 @@ def ends(status: TaskStatus) -> Callable[[TaskInfo, float], TaskInfo]:
     return ended
 
 
-def has_left(task: TaskInfo, now: float) -> TaskInfo:
+def gone_from_old_place(task: TaskInfo, now: float) -> TaskInfo:
     """Return a task that moves and has left its node: it waits for the one that it is promised."""
     return _promised(with_run_added(task, now), task.status, task.node_name, *_LEAVES_NONE)
 
 
 def _is_gone(task: TaskInfo, now: float) -> TaskInfo | None:
     if task.leaving is not None:
-        return has_left(task, now)
+        return gone_from_old_place(task, now)
     return as_new(with_run_added(task, now))
 
 

@@ -13,7 +13,7 @@ from attrs import evolve
 
 from batchsched.model.reasons import Unfit
 from batchsched.plugin.claims import Claim
-from batchsched.session.eviction_reports import kept_and_free
+from batchsched.session.eviction_reports import staying_and_free
 from batchsched.session.session import Session
 from batchsched.session.statements import TakenUnit
 from batchsched.session.victims import EvictionScope, RecentStarts, WhyNot
@@ -84,7 +84,7 @@ def told_of_search(
         out = _leaving(taken)
         started = [task for task in candidates if recent is not None and task in recent]
         asked = [task for task in candidates if task not in started]
-        stayed, free = kept_and_free(session, claimant, scope, [asked], recent)
+        stayed, free = staying_and_free(session, claimant, scope, [asked], recent)
         if recent is not None and started:
             stayed[recent.text] += len(started)
         stayed[_NOT_NEEDED] += sum(task.uid not in out for each in free for task in each)
