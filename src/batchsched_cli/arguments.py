@@ -198,10 +198,14 @@ class _Parser(ArgumentParser):
 def parsed(words: Sequence[str], commands: Mapping[str, Command]) -> Arguments:
     """Return what words say. Options may stand anywhere; after ``--`` there are none.
 
+    ``help`` before a command, or alone, means ``--help``.
+
     Raises:
         UsageError: they say nothing that is known; one line for each fault.
 
     """
+    if words[:1] == ["help"]:
+        words = [*words[1:], "--help"]
     parser = _Parser(add_help=False, allow_abbrev=False)
     parser.add_argument("words", nargs="*")
     of_commands = (option for command in commands.values() for option in command.options)

@@ -38,7 +38,7 @@ from batchsched_cli.text import dimension_named, unknown
 Change = live.Event | SchedulerConfig | CycleRun | Released
 
 CHANGES = {
-    "end": "JOB|TASK",
+    "end": "JOB|TASK|CLAIM",
     "move": "TASK to=NODE...",
     "add-node": "NODE[xN]",
     "remove-node": "NODE|LABEL=VALUE",
@@ -209,6 +209,13 @@ class ReadChanges:
         except (UnknownNameError, UsageError):
             # Pods of no job hold room too.
             pods = [p for p in self.snapshot.other_tasks if text in (p.uid, p.name, p.full_name)]
+            held = self.snapshot.held
+            claims = {pick.shared or pick.claim for pick in held}
+            named = [each for each in claims if text in (each, each.partition("/")[2])]
+            if not pods and len(named) == 1:
+                kept = [pick for pick in held if (pick.shared or pick.claim) not in named]
+                yield live.DevicesChanged(held=kept)
+                return
             if len(pods) != 1:
                 raise
             yield live.TaskSucceeded(pods[0].uid)

@@ -136,7 +136,8 @@ of pods.""",
             statuses=("nothing differs", "something differs"),
             more_help="""\
 Changes, applied in order:
-  end JOB|TASK              it has ended
+  end JOB|TASK|CLAIM        it has ended, or the claim, which no pod uses, is
+                            deleted
   move TASK to=NODE         it starts again there, where it has room
   add-node NODE[xN]         N nodes more like that node, empty
   remove-node NODE          what runs there waits again

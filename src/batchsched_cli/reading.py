@@ -820,10 +820,10 @@ def _part(given: Object, key: str) -> Object:
 
 def _owners_of(metadata: Object) -> Iterator[tuple[str, str]]:
     """Yield the kinds and names of what owns an object, as far as they can be read."""
-    owners = metadata.get("ownerReferences")
-    for owner in owners if isinstance(owners, list) else ():
-        if isinstance(owner, dict):
-            yield str(owner.get("kind")), str(owner.get("name"))
+    listed: object = metadata.get("ownerReferences")
+    for each in cast("list[object]", listed) if isinstance(listed, list) else ():
+        owner = cast("Object", each) if isinstance(each, dict) else {}
+        yield str(owner.get("kind")), str(owner.get("name"))
 
 
 def _scheduler_of(pod: Object) -> str:

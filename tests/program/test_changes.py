@@ -319,7 +319,7 @@ def test_a_job_is_released_from_closed_queues_above_it():
     [
         ("end trian", "no job is called trian; did you mean team/train?"),
         ("ende train", "no change is called ende; did you mean end?"),
-        ("end", "expected `end JOB|TASK`, got nothing after end"),
+        ("end", "expected `end JOB|TASK|CLAIM`, got nothing after end"),
         ("move sweep", "expected `move TASK to=NODE...`, got no field of sweep"),
         ("cordon gpu-11", "no node is called gpu-11; did you mean gpu-1, gpu-2?"),
         ("cordon zone=c", "no node has the label zone=c; did you mean zone=b, zone=a?"),

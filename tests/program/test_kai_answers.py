@@ -1,5 +1,6 @@
 """What is answered of KAI Scheduler's queues: partitions of GPUs, devices, loans, protection."""
 
+import pytest
 from tests.support import dumps
 from tests.support.program import run
 
@@ -136,3 +137,14 @@ def test_a_loan_is_what_is_above_the_share_of_leaves_and_of_those_above_them():
 def test_where_there_is_no_kai_nothing_counts_as_gpus():
     dump = read_dump([partitioned("n1"), with_resource(dumps.pod("p"), **{SLICE: "1"})])
     assert "nvidia.com/gpu" not in dump.snapshot.nodes[0].allocatable.scalars
+
+
+@pytest.mark.parametrize(("other", "why"), [("train", "equal"), ("build", "higher")])
+def test_why_nobody_is_preempted_whole_is_the_priority(other, why):
+    """KAI evicts groups as a whole: that of one pod is not protected as such."""
+    given = [*dumps.kai_queues(), dumps.node("n1", "16", 1)]
+    given += [dumps.kai_group("new", 1), *dumps.kai_pods("new", 1, 1)]
+    given += [dumps.kai_group("old", 1, priorityClassName=other, preemptibility="preemptible")]
+    given += dumps.kai_pods("old", 1, 1, on="n1")
+    told = run("why", "new", "--width", 200, given=given)
+    assert f"preempt searched 1 node with 1 candidate: {why} priority: 1" in told.out

@@ -7,6 +7,7 @@ import sys
 
 import pytest
 from tests.support.dumps import everything
+from tests.support.program import run
 
 from batchsched_cli.arguments import KUBECTL
 from batchsched_cli.program import main
@@ -122,3 +123,9 @@ def test_names_that_the_encoding_lacks_are_printed_as_well_as_it_can():
         env={**os.environ, "PYTHONIOENCODING": "ascii"},
     )
     assert (ended.returncode, b"gr??e-??" in ended.stdout) == (0, True)
+
+
+def test_help_is_a_command_too():
+    assert run("help") == run("--help")
+    assert run("help", "why") == run("why", "--help")
+    assert run("help").status == 0

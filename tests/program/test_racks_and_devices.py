@@ -57,6 +57,19 @@ def test_who_holds_the_device_is_told_and_that_its_end_would_free_it():
     assert run("what-if", "end", "held", "--json", given=given).status == 1
 
 
+def test_a_claim_that_no_pod_uses_is_advised_to_be_deleted():
+    given = [dumps.node("n1"), *devices({}), claim("left", has=["d0"]), claim("new")]
+    given += job("want", "new")
+    told = why("want", given=given)
+    assert "claim team/left of no pod with d0" in told.out
+    assert "  delete claim team/left, which nothing uses" in told.lines
+    for name in ("left", "team/left"):
+        ended = run("what-if", "end", name, given=given)
+        assert ended.status == 1
+        assert "  delete claim team/left, which nothing uses" in ended.lines
+    assert run("what-if", "end", "new", given=given).status == 2
+
+
 def test_of_a_gang_that_claims_devices_the_job_that_holds_enough_would_end():
     claims = [*(claim(f"h{n}", has=[f"d{n}"]) for n in (0, 1)), claim("c0"), claim("c1")]
     given = [dumps.node("n1"), *devices({}, {}, {}), *claims, dumps.native_group("want", 2)]

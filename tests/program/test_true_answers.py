@@ -169,7 +169,9 @@ def test_the_cause_of_a_gang_is_what_the_task_lacks_that_finds_no_place():
         "nodes were empty: for one more, 1 of 1 node has no slot for another task"
     )
     assert "has room" not in ended.out
-    assert "  with 2 of its tasks placed, task team/g-2 fits on none of 1 nodes" in ended.lines
+    assert (
+        "  with 2 of its tasks placed, task team/g-2 does not fit on the only node" in ended.lines
+    )
     apart = {
         "requiredDuringSchedulingIgnoredDuringExecution": [
             {"topologyKey": "kubernetes.io/hostname", "labelSelector": {"matchLabels": {"a": "b"}}}

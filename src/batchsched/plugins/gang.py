@@ -161,9 +161,19 @@ class _Gang:
         return verdicts
 
     def verdict_reasons(
-        self, _claimant: TaskState, candidates: Sequence[TaskState], _verdict: Verdict, /
+        self, claimant: TaskState, candidates: Sequence[TaskState], _verdict: Verdict, /
     ) -> Sequence[str]:
-        return ["" if self._evicts_whole_jobs else _AT_MINIMUM] * len(candidates)
+        mine = _job(claimant)
+        return [self._why_it_stays(_job(candidate), mine) for candidate in candidates]
+
+    def _why_it_stays(self, job: JobState, mine: JobState) -> str:
+        """Return why a task at the minimum of its job is not evicted; empty: for another reason."""
+        if not (self._evicts_whole_jobs or job.info.evict_whole):
+            return _AT_MINIMUM
+        if job is mine or job.queue is not mine.queue or _is_below(job, mine):
+            return ""
+        is_equal = job.info.priority == mine.info.priority
+        return "equal priority" if is_equal else "higher priority"
 
     def hints(self) -> EvictionHints:
         return EvictionHints(claimant_key=self.claimant_key, shielded=self.shielded)

@@ -15,6 +15,7 @@ from batchsched.errors import ArgumentError, Fault
 from batchsched.kubernetes.kueue import UNREADY
 from batchsched.kubernetes.objects import time_text as date_text
 from batchsched.model.cluster import Budget, Hold, JobInfo, NodeInfo, Queue, TaskInfo
+from batchsched.model.devices import DevicePick
 from batchsched.model.resources import Resource, ResourceLimit
 from batchsched.model.snapshot import Snapshot
 from batchsched.model.texts import amount_text, counted, duration_text
@@ -244,11 +245,23 @@ _SENTENCES: Mapping[type[Change], str] = {
 """Changes that are told the same whatever the cluster is like; `task` is the name of their task."""
 
 
+def unused_claims(held: Iterable[DevicePick]) -> frozenset[str]:
+    """Return the names of the claims that have devices although no task uses them."""
+    return frozenset(pick.shared or pick.claim for pick in held)
+
+
+def without_claim(held: Iterable[DevicePick], name: str) -> live.DevicesChanged:
+    """Return the change by which one of these claims is deleted."""
+    left = [pick for pick in held if (pick.shared or pick.claim) != name]
+    return live.DevicesChanged(held=left)
+
+
 class _Telling:
     """Puts changes into words, and follows what they leave."""
 
     def __init__(self, snapshot: Snapshot) -> None:
         self._now = snapshot.now
+        self._held = snapshot.held
         self._nodes = {node.name: node for node in snapshot.nodes}
         self._old_nodes = tuple(self._nodes)
         self._queues = {queue.name: queue for queue in snapshot.queues}
@@ -289,6 +302,12 @@ class _Telling:
                 return _Told(
                     self._of_queue(change.queue, is_new=isinstance(change, live.QueueAdded))
                 )
+            case live.DevicesChanged(devices=None, counter_sets=None, held=(*left,)):
+                gone = sorted(unused_claims(self._held) - unused_claims(left))
+                if not gone or len(left) > len(self._held):
+                    return self._in_a_sentence(change)
+                self._held = tuple(left)
+                return _Told("; ".join(f"delete claim {name}, which nothing uses" for name in gone))
             case live.BudgetsChanged():
                 return _Told(self._of_budgets(change.budgets))
             case live.OtherTaskArrived() if change.task.is_on_each_node:

@@ -235,8 +235,10 @@ class Explanation(Report):
     def _fits(self) -> str:
         text = f"task {self.task_name} fits on {self.available} of {self.nodes} nodes now"
         if self.blocked:
-            text = f"with {self.placed} of its tasks placed, task {self.blocked} fits on none of "
-            text += f"{self.nodes} nodes"
+            where = f"fits on none of {self.nodes} nodes"
+            if self.nodes == 1:
+                where = "does not fit on the only node"
+            text = f"with {self.placed} of its tasks placed, task {self.blocked} {where}"
         if self.available and self.why and self.why.about is not About.NODES:
             return f"as far as nodes go, {text}"
         return text

@@ -50,6 +50,8 @@ from batchsched.tools.changes import (
     describe_changes,
     is_of_admission,
     node_like,
+    unused_claims,
+    without_claim,
 )
 from batchsched.tools.domain_fit import RoomInSets
 from batchsched.tools.node_fit import NodeFit, taken_by
@@ -61,6 +63,8 @@ STOPPING = ("consolidate", "preempt", "reclaim")
 
 _ENDED = 3
 """The number of jobs whose end is tried: the smallest that would leave enough room."""
+_CLAIMS = 8
+"""The most claims that no task uses of which the deletion is tried."""
 _FEW_NODES = 8
 _MOST_NODES = 64
 """The most nodes that are added in a trial."""
@@ -162,6 +166,8 @@ def kinds_of_changes(waiting: ExplainedJob) -> Sequence[ChangesOfKind]:
                 looser = tuple(_looser_budgets(waiting, budget))
                 kinds.append(ChangesOfKind(looser, evicts=True))
         else:
+            if remedy is Remedy.END_ON_NODES:
+                kinds.append(ChangesOfKind(tuple(_without_claims(waiting)), grows=False))
             candidates = tuple(_CHANGES[remedy](waiting))
             kinds.append(ChangesOfKind(candidates, grows=remedy not in _EACH_BY_ITSELF))
     return [kind for kind in kinds if kind.candidates]
@@ -234,6 +240,14 @@ def _smallest_ended(waiting: ExplainedJob, holders: Iterable[Holder]) -> Iterato
         else:
             text = f"end pod {holder.info.display_name}"
             yield TriedChange(changes=(TaskSucceeded(holder.uid),), text=text)
+
+
+def _without_claims(waiting: ExplainedJob) -> Iterator[TriedChange]:
+    """Yield the deletion of each claim that has devices although no task uses it, the first few."""
+    if any(unfit.devices is not None for fit in waiting.fits for unfit in fit.lacking):
+        held = waiting.session.ledger.common["held"]
+        for name in sorted(unused_claims(held))[:_CLAIMS]:
+            yield TriedChange(changes=(without_claim(held, name),))
 
 
 def _holders_of_room(waiting: ExplainedJob) -> Iterator[Holder]:

@@ -270,7 +270,7 @@ def test_tasks_of_a_job_with_different_needs_hear_their_own_reasons() -> None:
     out = [dict(pending[f"grows-{name}-0"].evictions[0].out) for name in ("single", "replica")]
     assert out == [
         {"covered by the fair share of its queue": 3},
-        {"equal priority": 2, "protected by gang": 1},
+        {"equal priority": 3},
     ]
 
 
