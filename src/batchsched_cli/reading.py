@@ -822,7 +822,7 @@ def _owners_of(metadata: Object) -> Iterator[tuple[str, str]]:
     """Yield the kinds and names of what owns an object, as far as they can be read."""
     listed: object = metadata.get("ownerReferences")
     for each in cast("list[object]", listed) if isinstance(listed, list) else ():
-        owner = cast("Object", each) if isinstance(each, dict) else {}
+        owner: Object = cast("Object", each) if isinstance(each, dict) else {}
         yield str(owner.get("kind")), str(owner.get("name"))
 
 

@@ -310,6 +310,24 @@ def test_a_node_without_a_label_of_kueues_topology_is_not_in_it(asked):
     assert "it would start" in why("g", given=[*labelled, *new]).out
 
 
+@pytest.mark.parametrize("by", ["annotation", "request"])
+def test_pods_that_may_be_anywhere_in_a_topology_need_room_in_it(by):
+    """Kueue asks the nodes of the Topology before it admits them, and takes no others."""
+    owner, new = kueue_job_in_racks("g", ("main", 2, {}))
+    if by == "annotation":
+        notes = {"kueue.x-k8s.io/podset-unconstrained-topology": "true"}
+        new["spec"]["podSets"][0]["template"]["metadata"]["annotations"] = notes
+    else:
+        new["spec"]["podSets"][0]["topologyRequest"] = {"unconstrained": True}
+    apart = [("1", "b0", "r0"), ("1", "b1", "r1")]
+    told = why("g", given=[*kueue_racks(*apart), owner, new])
+    assert "it would start if Kueue decides as here: 2 tasks on n0, n1" in told.out
+    lacking = [("1", "b0", "r0"), ("1", "b1", "")]
+    told = why("g", given=[*kueue_racks(*lacking), owner, new])
+    assert "waits, never fits" in told.lines[0]
+    assert "nodes without a label of Topology t" in told.out
+
+
 # Parts of GPUs, and claims of no pod
 
 

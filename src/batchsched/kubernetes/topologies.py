@@ -24,6 +24,7 @@ _NAME = "HyperNodes"
 _PODSET = "kueue.x-k8s.io/podset-"
 _ON_PODS = (*("required-topology", "preferred-topology", "slice-required-topology", "slice-size"),)
 _PATH = annotation(_PODSET + _ON_PODS[0])
+_UNCONSTRAINED = _PODSET + "unconstrained-topology"
 _SET_LABEL = "kueue.x-k8s.io/podset"
 _UNNAMED = "pods"
 """The group of pods that name no pod set, beside others that do."""
@@ -48,12 +49,22 @@ class _PodSet:
     preferred: str = ""
     level: str = ""
     size: str = ""
+    anywhere: bool = False
+    """Whether it asks for places in a topology, whatever domains they are in."""
 
     @classmethod
     def of(cls, name: str, pod: KubernetesObject) -> _PodSet:
         annotations = pod.annotations
-        texts = [annotations.get(_PODSET + each, "") for each in _ON_PODS]
-        return cls(name, annotations.get(_PODSET + "group-name", ""), *texts)
+        required, preferred, level, size = (annotations.get(_PODSET + e, "") for e in _ON_PODS)
+        return cls(
+            name,
+            annotations.get(_PODSET + "group-name", ""),
+            required,
+            preferred,
+            level,
+            size,
+            annotations.get(_UNCONSTRAINED) == "true",
+        )
 
     def of_request(self, request: Reader) -> _PodSet:
         """Return the same as a Workload says it."""
@@ -65,6 +76,7 @@ class _PodSet:
             request.text("preferred"),
             request.text("podSetSliceRequiredTopology"),
             "" if size is None else str(request.integer("podSetSliceSize", least=0)),
+            request.get("unconstrained") is True,
         )
 
     @property
@@ -74,7 +86,7 @@ class _PodSet:
 
     @property
     def asks(self) -> bool:
-        return bool(self.required or self.preferred or self.level)
+        return bool(self.required or self.preferred or self.level or self.anywhere)
 
 
 class Topologies:
@@ -85,6 +97,7 @@ class Topologies:
         self.found: dict[str, Topology] = {}
         """By the names that they have in the snapshot."""
         self._of_kai: dict[str, str] = {}
+        self._of_kueue: list[str] = []
         self._of_labelled: dict[str, Sequence[str]] = {}
         """The levels of Kueue's topologies that some nodes are not in, as they lack a label."""
         self._tiers: dict[int, str] = {}
@@ -99,7 +112,9 @@ class Topologies:
                     self.found[name] = Topology(name, list(dict.fromkeys(levels)))
                     if group == api.KAI_TOPOLOGIES:
                         self._of_kai[given.name] = name
-                    elif any(one not in node.labels for node in nodes for one in levels):
+                        continue
+                    self._of_kueue.append(name)
+                    if any(one not in node.labels for node in nodes for one in levels):
                         self._of_labelled[name] = levels
         hyper_nodes = objects.of(api.HYPER_NODES, "HyperNode")
         if hyper_nodes:
@@ -359,6 +374,12 @@ class Topologies:
             given.ignore(_PATH, message)
             return None
         required, preferred, level, size = first.required, first.preferred, first.level, first.size
+        if not (required or preferred or level):
+            if len(self._of_kueue) != 1:
+                given.ignore(annotation(_UNCONSTRAINED), "there is no one Topology of Kueue")
+                return None
+            # It may be anywhere in it; Kueue, too, fills nodes rather than spreads over them.
+            preferred = self.found[self._of_kueue[0]].levels[-1]
         name = self._with_level(required or preferred or level)
         request_ = self._sound(given, _PATH, name, required or None, preferred or None)
         if level and request_ is not None:
