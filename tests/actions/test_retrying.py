@@ -6,12 +6,26 @@ from collections.abc import Mapping
 from typing import Any
 
 import pytest
+from attrs import evolve
 from hypothesis import given, settings
 from tests.reference import check_reference
 from tests.support.clusters import action, bound, cluster, job, node
 from tests.support.invariants import check_cycle
 
-from batchsched import ConfigError, CycleResult, Scheduler, SchedulerConfig, Snapshot
+from batchsched import (
+    ConfigError,
+    CycleResult,
+    JobInfo,
+    LabelSelector,
+    PodAffinity,
+    PodAffinityTerm,
+    Resource,
+    Scheduler,
+    SchedulerConfig,
+    Snapshot,
+    TaskInfo,
+    TaskStatus,
+)
 from batchsched.testing import snapshots
 
 RETRYING = action("allocate", retry="largest-first")
@@ -49,6 +63,43 @@ def test_what_is_left_of_a_job_comes_in_task_order_again() -> None:
     result = decide(snapshot, RETRYING)
     assert sorted(bound(result)) == ["g-1", "g-2", "g-3", "g-4", "g-5"]
     check_reference(snapshot, result, config(RETRYING))
+
+
+def on(zone: str, uid: str, **more: Any) -> TaskInfo:
+    """A task of 1 cpu that selects a zone, if one is named."""
+    selector = {"zone": zone} if zone else {}
+    return TaskInfo(
+        uid=uid, name=uid, resreq=Resource(milli_cpu=1000), node_selector=selector, **more
+    )
+
+
+def test_tasks_of_one_size_that_are_not_alike_are_tried_in_reverse() -> None:
+    """In task order the first takes the only node that the second may have."""
+    nodes = [node("n1", "1C0G", labels={"zone": "a"}), node("n2", "1C0G", labels={"zone": "b"})]
+    gang = JobInfo(name="g", queue="q", min_available=2, tasks=[on("", "g-1"), on("a", "g-2")])
+    snapshot = cluster(nodes, gang)
+    assert bound(decide(snapshot, "allocate")) == {}
+    result = decide(snapshot, RETRYING)
+    assert bound(result) == {"g-1": "n2", "g-2": "n1"}
+    check_reference(snapshot, result, config(RETRYING))
+    assert Scheduler(config(RETRYING), plain=True).schedule(snapshot).full() == result
+    alike = evolve(gang, tasks=[on("a", "g-1"), on("a", "g-2")])
+    assert bound(decide(cluster(nodes, alike), RETRYING)) == {}
+
+
+def test_who_must_be_near_another_of_the_job_comes_after_it_if_there_is_no_room_beside_others() -> (
+    None
+):
+    """The one that runs is near enough, and its node full; the other one makes a new place."""
+    nodes = [node("n1", "1C0G", labels={"zone": "a"}), node("n2", "2C0G", labels={"zone": "b"})]
+    term = PodAffinityTerm(selector=LabelSelector(match_labels={"app": "y"}), topology_key="zone")
+    first = on("", "g-1", pod_affinity=PodAffinity(required=[term]))
+    gang = JobInfo(
+        name="g", queue="q", min_available=2, tasks=[first, on("", "g-2", labels={"app": "y"})]
+    )
+    there = on("", "r-1", labels={"app": "y"}, status=TaskStatus.RUNNING, node_name="n1")
+    snapshot = cluster(nodes, gang, JobInfo(name="r", queue="q", tasks=[there]))
+    assert bound(decide(snapshot, RETRYING)) == {"g-1": "n2", "g-2": "n2"}
 
 
 def test_what_is_held_is_not_tried_again() -> None:

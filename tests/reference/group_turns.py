@@ -10,7 +10,7 @@ from attrs import Factory, define
 from batchsched import JobInfo, TaskInfo
 from tests.reference.choose import is_accepted
 from tests.reference.groups import HOPED, RESERVED, Statuses, has_groups
-from tests.reference.retrying import largest_first
+from tests.reference.retrying import in_another_order
 from tests.reference.session import Session
 from tests.reference.waiting import Waiting
 
@@ -47,7 +47,7 @@ def group_turn(
             return False
         attempt = _Attempt(session, tasks, goal, place, is_enough, is_accepted, substitutes)
         is_kept = session.statement(job, attempt.make)
-        reordered = largest_first(session, goal) if retries else goal
+        reordered = in_another_order(session, goal) if retries else goal
         if not attempt.is_complete and reordered != goal:
             again = _Attempt(session, tasks, reordered, place, is_enough, is_accepted, substitutes)
             is_kept = session.statement(job, again.make)

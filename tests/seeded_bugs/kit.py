@@ -27,6 +27,7 @@ from tests.reference import KNOWN_ACTIONS, agreement
 from tests.support.following import FollowedMachine, check_next_snapshot
 from tests.support.invariants import INVARIANTS, check_cycle
 from tests.support.known import WITHOUT_NEWER
+from tests.support.planted import planted
 from tests.support.points import (
     CONFIGS,
     CONFIGS_OF_BLOCKS,
@@ -442,6 +443,27 @@ def tiny_clusters(clock: Clock) -> Check:
     return check
 
 
+def planted_gangs(clock: Clock) -> Check:
+    """Gangs in racks, for which there is known to be room: they run, and all ways agree."""
+
+    def check(examples: int, number: int) -> None:
+        for position in range(5 * examples):
+            clock.tick()
+            drawn = planted(Random(1_000_003 * number + position))
+            problem = drawn.problem()
+            assert problem is None, problem
+            if position % 2:
+                continue
+            config = configuration(drawn.actions)
+            result = Scheduler(config).schedule(drawn.snapshot)
+            check_cycle(drawn.snapshot, result, config, invariants=OF_RACKS_AND_DEVICES)
+            if position % 10 == 0:
+                for problem in differing(drawn.snapshot, config):
+                    raise AssertionError(problem)
+
+    return check
+
+
 def in_racks(clock: Clock) -> Check:
     """Cycles in racks, with devices and protection: all laws, and plainly the same."""
     drawn = snapshots(
@@ -509,12 +531,18 @@ def checks_of_guarantees(clock: Clock) -> Iterator[tuple[str, Check]]:
     yield "cycles with guarantees", cycles(clock, guarded, evicting, OF_RACKS_AND_DEVICES, share=3)
 
 
+def checks_of_racks(clock: Clock) -> Iterator[tuple[str, Check]]:
+    """Yield those of racks, devices and protection, and of the reconciler."""
+    yield "tiny clusters", tiny_clusters(clock)
+    yield "planted gangs", planted_gangs(clock)
+    yield "cycles in racks", in_racks(clock)
+    yield "reconciled clusters", reconciled(clock)
+
+
 def checks(clock: Clock) -> Iterator[tuple[str, Check]]:
     """Yield all checks by name."""
     yield "cycles", cycles(clock, snapshots(), configs(actions=KNOWN_ACTIONS), EVERYTHING)
-    yield "tiny clusters", tiny_clusters(clock)
-    yield "cycles in racks", in_racks(clock)
-    yield "reconciled clusters", reconciled(clock)
+    yield from checks_of_racks(clock)
     yield "laws", laws(clock)
     crowded = snapshots(max_nodes=3, min_jobs=4, reservations=False, always=["running"], **PLAIN)
     yield "cycles that evict", cycles(clock, crowded, configs(actions=EVICTING))

@@ -3,7 +3,8 @@
 Brute force decides only tiny clusters. Here a gang is first placed by chance as it asks to be, in
 racks, in segments and with devices; then others take most of what is left; then some or all of its
 tasks wait again. Its own places are free, or held by those who may be evicted for it: so it can
-run, and it must, within some cycles. Its tasks are alike, so that no search has to be lucky.
+run, and it must, within some cycles. Its tasks are alike, and of tasks with devices, of which no
+count says how many a domain holds, no more than one segment is short: no search has to be lucky.
 """
 
 from __future__ import annotations
@@ -185,8 +186,8 @@ class _Drawing:
         like = evolve(self._task("k", random.choice((1, 1, 2))), priority=5)
         tasks = [evolve(like, uid=f"k{n}", name=f"k{n}") for n in range(count)]
         if random.randrange(2):
-            numbers = sorted(random.sample(range(count + random.randrange(3)), count))
-            random.shuffle(numbers)
+            holes = 0 if like.claims else random.randrange(3)
+            numbers = random.sample(range(count + holes), count)
             tasks = [
                 evolve(task, index=number) for task, number in zip(tasks, numbers, strict=True)
             ]

@@ -31,6 +31,7 @@ from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from functools import partial
 from itertools import groupby
+from operator import attrgetter
 from typing import NamedTuple
 
 from attrs import define, field
@@ -85,6 +86,12 @@ class SetRank(NamedTuple):
     is_least: bool
     """Whether nothing can cost less."""
 
+
+_what_nodes_take = attrgetter(
+    *("namespace", "labels", "node_selector", "node_affinity", "tolerations"),
+    *("pod_affinity", "pod_anti_affinity", "host_ports", "claims"),
+)
+"""What decides, besides amounts, which nodes take a task, and which others beside it."""
 
 Reserve = Callable[[TaskState], bool]
 """Reserves a node for a task; returns whether there was one."""
@@ -737,13 +744,13 @@ class Attempts:
         left.take_out(beyond)
 
     def _goals_in_order(self, job: JobState, left: TasksInOrder) -> Iterator[Goal]:
-        """Yield all tasks in task order; then, if they were rolled back, the largest first."""
+        """Yield all tasks in task order; then, if they were rolled back, in another order."""
         remembers = self._failed_turns is not None
         to_place = list(left) if remembers or self.retries_largest_first else []
         goal = Goal(self, job, left)
         yield goal
         retries = self.retries_largest_first and not goal.is_kept
-        again = self._largest_first(to_place) if retries else []
+        again = self._in_another_order(to_place) if retries else []
         if remembers and not again and not (goal.is_kept and goal.placed):
             slots = {node.slot for node in goal.nodes if node is not None}
             self._remember(job, to_place, goal.placed, goal.failed, slots)
@@ -764,7 +771,7 @@ class Attempts:
             first = goal = GroupGoal(self, job, left, tasks)
             yield goal
             if not goal.is_complete and self.retries_largest_first:
-                again = self._largest_first(tasks)
+                again = self._in_another_order(tasks)
                 if again:
                     goal = GroupGoal(self, job, left, again)
                     yield goal
@@ -801,11 +808,15 @@ class Attempts:
                 return
             left.take_out(goal.failed)
 
-    def _largest_first(self, tasks: Iterable[TaskState]) -> list[TaskState]:
-        """Sort by decreasing dominant share; return [] if the tasks are in that order already."""
+    def _in_another_order(self, tasks: Iterable[TaskState]) -> list[TaskState]:
+        """Sort by decreasing dominant share; reverse tasks of one size that are not alike.
+
+        Returns [] if that changes nothing.
+        """
         in_order = list(tasks)
         if all(task.init_resreq == in_order[0].init_resreq for task in in_order):
-            return []
+            asked = [_what_nodes_take(task.info) for task in in_order]
+            return [] if asked.count(asked[0]) == len(asked) else in_order[::-1]
         cluster = self.session.ledger.cluster[: self.session.ledger.dimensions.in_cluster]
         by_size = sorted(in_order, key=lambda task: -dominant_share(task.init_resreq, cluster))
         return by_size if by_size != in_order else []

@@ -685,6 +685,8 @@ class _Domains:
     def _most_in(self, task: TaskState, area: Area, stage: Stage) -> int | None:
         """Return how many tasks like one an area holds; None: that cannot be counted."""
         assert task.job is not None
+        if task.must_be_near:  # where others are once they are placed
+            return None
         counts = self._view.counts(need_of_tasks(task.job, (task,)), stage)
         return None if counts is None else counts.of(area)
 

@@ -118,6 +118,8 @@ class _Choice:
     around: _Choice | None
     """The segment that it is in."""
     request: Vector
+    kinds: Sequence[tuple[Hashable, TaskState, int]]
+    """What tasks of it ask for, with the first such task and how many there are."""
     like: Hashable
     """The same for segments that are alike: to exchange their domains is to try the same again."""
     chosen: Area | None = None
@@ -150,6 +152,9 @@ class Assignments:
         self._largest_first = largest_first
         self._tries = tries
         self._left: dict[Area, Vector] = {}
+        self._most: dict[tuple[Hashable, Area], int | None] = {}
+        self._given: Counter[tuple[Hashable, Area]] = Counter()
+        """How many tasks of a kind are in segments for which a domain is chosen."""
         self._accepted: dict[tuple[Hashable, NodeSet, NodeSet | None], bool] = {}
         self._shared: Mapping[TaskState, Area] = {}
         """The domains that tasks are to share with others, by task."""
@@ -187,7 +192,12 @@ class Assignments:
                     for task in segment.tasks
                 )
                 like = around, segment.level, frozenset(kinds.items())
-            choice = _Choice(segment, around, request, like)
+            first: dict[Hashable, TaskState] = {}
+            for task in segment.tasks:
+                first.setdefault(_read_of(task.info), task)
+            numbers = Counter[Hashable](_read_of(task.info) for task in segment.tasks)
+            alike = [(kind, task, numbers[kind]) for kind, task in first.items()]
+            choice = _Choice(segment, around, request, alike, like)
             choices.append(choice)
             for part in segment.parts:
                 add(part, choice)
@@ -224,8 +234,11 @@ class Assignments:
         for domain in domains:
             before, choice.chosen = self._left[domain], domain
             self._left[domain] = minus(before, choice.request)
+            given = {(kind, domain): count for kind, _, count in choice.kinds}
+            self._given.update(given)
             yield from self._assign(choices, place + 1, area, {**spent, choice.like: tried})
             self._left[domain] = before
+            self._given.subtract(given)
             if self._dead_ends <= 0:
                 return
             tried |= {domain}
@@ -242,7 +255,7 @@ class Assignments:
                 all(r <= h for r, h in asked)
                 and all(node.slot in domain.slots for node in segment.home)
                 and all(self._may_take(domain, task) for task in segment.tasks)
-                and self._has_places(domain, segment.tasks)
+                and all(self._has_places(domain, *kind) for kind in choice.kinds)
             ):
                 fill = max((r / h for r, h in asked), default=0.0)
                 ranked.append((-fill, domain.place, domain))
@@ -256,16 +269,12 @@ class Assignments:
             known = self._accepted[key] = self._accepts(task, _common(domain, shared).nodes)
         return known
 
-    def _has_places(self, domain: Area, tasks: Sequence[TaskState]) -> bool:
-        """Return whether a domain has places for those of some tasks that are alike, as known."""
-        kinds: dict[Hashable, list[TaskState]] = {}
-        for task in tasks:
-            kinds.setdefault(_read_of(task.info), []).append(task)
-        for alike in kinds.values():
-            most = self._most_in(alike[0], domain) if len(alike) > 1 else None
-            if most is not None and most < len(alike):
-                return False
-        return True
+    def _has_places(self, domain: Area, kind: Hashable, task: TaskState, count: int) -> bool:
+        """Return whether a domain has places for some like tasks, as far as that is known."""
+        if (kind, domain) not in self._most:
+            self._most[kind, domain] = self._most_in(task, domain)
+        most = self._most[kind, domain]
+        return most is None or self._given[kind, domain] + count <= most
 
     def _parts_of(self, choice: _Choice) -> Iterator[Part]:
         """Yield the parts of a segment without narrower ones."""
