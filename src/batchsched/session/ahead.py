@@ -7,7 +7,7 @@ back. Listeners hear of it as of any move, and of the way back.
 from __future__ import annotations
 
 from collections.abc import Collection, Generator, Hashable, Iterable, Iterator, Mapping
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager
 from functools import partial
 from typing import Protocol
 
@@ -21,6 +21,16 @@ from batchsched.state.ledger import Ledger
 from batchsched.state.memory import DependsOn, Remembered
 from batchsched.state.records import NodeState, TaskState
 from batchsched.state.shortcuts import Shortcut
+
+
+class Refusal(Protocol):
+    """Says why a node will refuse a task."""
+
+    def __call__(
+        self, task: TaskState, node: NodeState, gone: Collection[TaskState], /
+    ) -> Unfit | None:
+        """Return why, once some others have left, too; or None."""
+        ...
 
 
 class Outlook(Protocol):
@@ -113,38 +123,41 @@ def all_coming(
     Not those tasks that wait for one another, or for `but`: what they must be near is only promised
     beside them, and none of them can be the first.
     """
-    moves: list[_Move] = [
-        (task, TaskStatus.ALLOCATED, task.node, None)
-        for task in _promised(session, statuses)
-        if task is not but
-    ]
-    if not moves or not _reads_other_nodes(session, but):
-        return moves
-    waiting = [move for move in moves if _must_be_near(move[0])]
-    if not waiting:
-        return moves
-    moves = [move for move in moves if not _must_be_near(move[0])]
-    with ExitStack() as came:
-        came.enter_context(moved_for_now(session, [*as_gone(all_leaving(session)), *moves]))
+    first, near = _coming(session, statuses, but)
+    if not (near and _reads_other_nodes(session, but)):
+        return first + near
+    left = as_gone(all_leaving(session))
+    with moved_for_now(session, [*left, *first]), _one_by_one(session, near) as came:
+        return first + came
+
+
+def _coming(
+    session: Outlook, statuses: Iterable[TaskStatus], but: TaskState | None = None
+) -> tuple[list[_Move], list[_Move]]:
+    """Return the moves by which promised tasks come: of most, and of what must be near others."""
+    first, near = list[_Move](), list[_Move]()
+    for task in _promised(session, statuses):
+        if task is not but:
+            moves = near if _must_be_near(task) else first
+            moves.append((task, TaskStatus.ALLOCATED, task.node, None))
+    return first, near
+
+
+@contextmanager
+def _one_by_one(session: Outlook, near: Iterable[_Move]) -> Generator[list[_Move]]:
+    """Move what must be near others, for a time, each once its node accepts it; give who came."""
+    waiting, came = list(near), list[_Move]()
+    with ExitStack() as moved:
         is_over = False
         while not is_over:
             is_over = True
             for move in list(waiting):
                 if _may_come(session, move[0]):
-                    came.enter_context(moved_for_now(session, [move]))
+                    moved.enter_context(moved_for_now(session, [move]))
                     waiting.remove(move)
-                    moves.append(move)
+                    came.append(move)
                     is_over = False
-    return moves
-
-
-def coming_depends_on_who_leaves(session: Outlook, but: TaskState) -> bool:
-    """Return whether it depends on who has left what `all_coming` returns. O(promised tasks)."""
-    return _reads_other_nodes(session, but) and any(
-        _must_be_near(task)
-        for task in _promised(session, (TaskStatus.PIPELINED,))
-        if task is not but
-    )
+        yield came
 
 
 def _promised(session: Outlook, statuses: Iterable[TaskStatus]) -> Iterator[TaskState]:
@@ -193,19 +206,39 @@ def _nothing(*_: object) -> None:
     return None
 
 
-def as_it_will_be(
-    session: Outlook, task: TaskState, node: NodeState
-) -> AbstractContextManager[None]:
-    """Move, for a time, all that leaves or comes and may make a difference to a task on a node."""
-    if looks_ahead(session, task):
-        return moved_for_now(session, [*as_gone(all_leaving(session)), *all_coming(session, task)])
-    leaving = (other for other in node.tasks.values() if other.status is TaskStatus.RELEASING)
-    return moved_for_now(session, as_gone(leaving))
+@contextmanager
+def looked_ahead(session: Outlook, but: TaskState | None = None) -> Generator[Refusal]:
+    """Look ahead several times, and move what moves for all of them once.
+
+    Gives a function that says why a node will refuse a task once others have left, too; never call
+    it for a task that is promised a place, unless it leaves as well, or is `but`. The first call
+    takes O(what leaves or is promised), later ones O(what leaves, too, and promised tasks that must
+    be near others). As things are, nothing else may be asked of the session until the end.
+    """
+    near: list[_Move] | None = None
+    with ExitStack() as moved:
+
+        def refusal(task: TaskState, node: NodeState, gone: Collection[TaskState]) -> Unfit | None:
+            nonlocal near
+            if not looks_ahead(session, task):
+                leaving = (t for t in node.tasks.values() if t.status is TaskStatus.RELEASING)
+                with moved_for_now(session, as_gone([*gone, *leaving])):
+                    return session.placement.refusal(task, node)
+            if near is None:
+                first, near = _coming(session, (TaskStatus.PIPELINED,), but)
+                left = as_gone(all_leaving(session))
+                moved.enter_context(moved_for_now(session, [*left, *first]))
+            coming = [move for move in near if move[0] not in gone]
+            come = _one_by_one if coming and _reads_other_nodes(session, task) else moved_for_now
+            with moved_for_now(session, as_gone(gone)), come(session, coming):
+                return session.placement.refusal(task, node)
+
+        yield refusal
 
 
 def refusal_ahead(session: Outlook, task: TaskState) -> Unfit | None:
     """Return why the node of a placed or promised task will refuse it, or None."""
     node = task.node
     assert node is not None
-    with moved_for_now(session, as_gone([task])), as_it_will_be(session, task, node):
-        return session.placement.refusal(task, node)
+    with looked_ahead(session) as refusal:
+        return refusal(task, node, (task,))

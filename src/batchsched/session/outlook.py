@@ -33,11 +33,9 @@ from batchsched.session.ahead import (
     all_leaving,
     any_reads,
     as_gone,
-    as_it_will_be,
-    coming_depends_on_who_leaves,
+    looked_ahead,
     looks_ahead,
     moved_for_now,
-    refusal_ahead,
 )
 from batchsched.session.session import Session
 from batchsched.session.statements import Statement
@@ -114,17 +112,8 @@ def accepts_without_each(
     session: Session, task: TaskState, node: NodeState, units: Iterable[Sequence[TaskState]]
 ) -> list[bool]:
     """Return for each of some units whether a node will accept a task once it has left, too."""
-    accepts: list[bool] = []
-    if coming_depends_on_who_leaves(session, task):
-        for unit in units:
-            with moved_for_now(session, as_gone(unit)), as_it_will_be(session, task, node):
-                accepts.append(session.placement.refusal(task, node) is None)
-        return accepts
-    with as_it_will_be(session, task, node):
-        for unit in units:
-            with moved_for_now(session, as_gone(unit)):
-                accepts.append(session.placement.refusal(task, node) is None)
-    return accepts
+    with looked_ahead(session, task) as refusal:
+        return [refusal(task, node, unit) is None for unit in units]
 
 
 def promises_stand(session: Session, statement: Statement) -> bool:
@@ -135,17 +124,17 @@ def promises_stand(session: Session, statement: Statement) -> bool:
     difference, and nodes changed since).
     """
     placed = statement.placed()
-    if not all(_stands(session, task) for task in placed):
+    if _broken(session, placed):
         return False
     session.claimed[:] = [task for task in session.claimed if looks_ahead(session, task)]
     earlier = {task.uid: task for task in (*session.claimed, *_promised_ahead(session))}
     for task in placed:
         earlier.pop(task.uid, None)
-    broken = [task for task in earlier.values() if not _stands(session, task)]
+    broken = _broken(session, earlier.values())
     if not broken:
         return True
     with moved_for_now(session, statement.moves_back()):
-        return not any(_stands(session, task) for task in broken)
+        return len(_broken(session, broken)) == len(broken)
 
 
 def _promised_ahead(session: Session) -> Iterable[TaskState]:
@@ -185,13 +174,17 @@ def _promised_ahead(session: Session) -> Iterable[TaskState]:
     return chain.from_iterable(on_nodes.values())
 
 
-def _stands(session: Session, task: TaskState) -> bool:
-    """Return whether the node of a task will accept it, if it is placed or promised there."""
-    return (
-        task.status not in (TaskStatus.PIPELINED, TaskStatus.ALLOCATED)
-        or not looks_ahead(session, task)
-        or refusal_ahead(session, task) is None
-    )
+def _broken(session: Session, tasks: Iterable[TaskState]) -> list[TaskState]:
+    """Return those of some tasks whose nodes will refuse them, if they are placed or promised."""
+    with looked_ahead(session) as refusal:
+        return [
+            task
+            for task in tasks
+            if task.status in (TaskStatus.PIPELINED, TaskStatus.ALLOCATED)
+            and looks_ahead(session, task)
+            and task.node is not None
+            and refusal(task, task.node, (task,)) is not None
+        ]
 
 
 def refusals_beside_promises(session: Session, task: TaskState) -> dict[Unfit, int]:

@@ -228,13 +228,21 @@ class RoomOn:
         """
         if self.looks_ahead and not self.is_refused:
 
+            units = self.may_leave(units)
+            # To take a unit, and to ask whether that is enough, is to ask about the same units.
+            known = {frozenset(each.uid for each in unit): True for unit in units}
+
             def accepts(taken: Sequence[Unit]) -> bool:
-                return self.is_accepted_without(members_of(taken))
+                gone = members_of(taken)
+                key = frozenset(each.uid for each in gone)
+                if key not in known:
+                    known[key] = self.is_accepted_without(gone)
+                return known[key]
 
             def is_enough(taken: Sequence[Unit]) -> bool:
                 return self.is_enough(taken) and accepts(taken)
 
-            return fewest_units(self.may_leave(units), is_enough, accepts)
+            return fewest_units(units, is_enough, accepts)
         is_simple = not (self.is_refused or self._may_choose or self.limits)
         if choose is None and is_simple and Shortcut.ROOM not in self.session.plain:
             return choose_units(units, self.node, self.shortfall.is_enough_with)
