@@ -5,8 +5,8 @@
 
 Nothing arrives or ends but by what is decided. Each world lives until two cycles in a row decide
 nothing, or for 40 cycles. What is evicted has left by the next cycle, and waits again; so it may
-start again, which counts as a start, too. Only worlds are counted that both sides can read. No
-clock is involved, so the table is always the same.
+start again, which counts as a start, too. Only worlds are counted that both sides can read, and
+once more those alone in which as many start. No clock is involved, so the table is always the same.
 """
 
 from __future__ import annotations
@@ -73,7 +73,10 @@ def main() -> None:
     both = [(one, two) for one, two in zip(before, now, strict=True) if one and two]
     rows = [row("now", [two for _, two in both])]
     if given.beside is not None:
+        alike = [(one, two) for one, two in both if one[1] == two[1]]
         rows.insert(0, row(given.beside, [one for one, _ in both]))
+        rows.append(row(f"{given.beside}, where as many start", [one for one, _ in alike]))
+        rows.append(row("now, where as many start", [two for _, two in alike]))
     print(f"| {' | '.join(HEAD)} |")
     print("|---|" + "---:|" * (len(HEAD) - 1))
     for each in rows:
