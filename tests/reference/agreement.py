@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from itertools import chain
 
 from batchsched import CycleResult, Registry, SchedulerConfig, Snapshot
+from batchsched.devices import Device, DeviceRequest
 from batchsched.testing import Cycle, check_cycle, invariant
 from tests.reference.schedule import reference_schedule
 from tests.support.known import is_known
@@ -18,12 +20,13 @@ def agreement(cycle: Cycle) -> Iterator[str]:
 
     The reference implements the exact semantics with plain loops: slow, and sharing only data with
     the scheduler. It knows only built-in actions and plugins, and neither holds nor what is asked
-    of topologies, devices and protection, but for queues that are not reclaimable; other cycles are
-    not checked.
+    of topologies and protection, but for queues that are not reclaimable; of devices it knows
+    claims of whole ones (`knows_claims`). Other cycles are not checked.
     """
     policy = cycle.policy
     knows_plugins = policy.plugins.keys() <= {*policy.known_plugins, "usage"}
-    if not (policy.knows_actions and knows_plugins and is_known(cycle, keeping_queues=True)):
+    knows = is_known(cycle, keeping_queues=True, with_claims=knows_claims(cycle))
+    if not (policy.knows_actions and knows_plugins and knows):
         return
     reference = reference_schedule(cycle.snapshot, _as_mapping(cycle.config))
     expected = _lists(reference)
@@ -38,6 +41,40 @@ def agreement(cycle: Cycle) -> Iterator[str]:
                     f"{name} of {uid!r}: expected {wanted[name].get(uid)} (the reference), "
                     f"got {given.get(uid)}"
                 )
+
+
+def knows_claims(cycle: Cycle) -> bool:
+    """Return whether the reference knows all devices of a cycle, and what is claimed of them."""
+    snapshot = cycle.snapshot
+    claiming = [task for job in snapshot.jobs for task in job.tasks if task.claims]
+    arguments = [
+        plugin.arguments
+        for tier in cycle.config.tiers
+        for plugin in tier.plugins
+        if plugin.name == "devices"
+    ]
+    return (
+        arguments == [{"undo": 0}]
+        and {action.name for action in cycle.config.actions} <= {"allocate", "preempt", "reclaim"}
+        and all(
+            device == Device(name=device.name)
+            for device in chain(snapshot.devices, *(node.devices for node in snapshot.nodes))
+        )
+        and not snapshot.held
+        and not any(node.closed_pools for node in snapshot.nodes)
+        and all(
+            isinstance(request.count, int)
+            and request == DeviceRequest(name=request.name, count=request.count)
+            and not claim.constraints
+            for task in claiming
+            for claim in task.claims
+            for request in claim.requests
+        )
+        and all(
+            task.node_name is None or (task.status.holds and task.devices is not None)
+            for task in claiming
+        )
+    )
 
 
 def _as_mapping(config: SchedulerConfig) -> Mapping[str, object]:

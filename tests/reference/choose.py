@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from batchsched import NodeInfo, TaskInfo, TaskStatus
+from tests.reference.devices import CONDITIONALLY, LATER, NOW, Account
 from tests.reference.session import Session
 from tests.reference.state import View, total_of
 from tests.reference.timeline import allows
@@ -91,6 +92,7 @@ def can_start(session: Session, task: TaskInfo, node: NodeInfo) -> bool:
     return (
         node in accepted_nodes(session, task)
         and session.accounts(node).fits_now(task.start_request)
+        and session.has_devices(task, node, NOW)
         and allows(session, task, node)
     )
 
@@ -103,6 +105,7 @@ def place_now(session: Session, task: TaskInfo, feasible: Iterable[NodeInfo]) ->
         task,
         TaskStatus.ALLOCATED,
         [node for node in feasible if accounts[node.name].fits_now(task.start_request)],
+        NOW,
     )
 
 
@@ -114,6 +117,7 @@ def place_later(session: Session, task: TaskInfo, feasible: Iterable[NodeInfo]) 
         task,
         TaskStatus.PIPELINED,
         [node for node in feasible if accounts[node.name].fits_later(task.start_request)],
+        LATER,
     )
 
 
@@ -140,11 +144,22 @@ def place_conditionally(session: Session, task: TaskInfo, feasible: Iterable[Nod
         task,
         TaskStatus.CONDITIONAL,
         [node for node in feasible if accounts[node.name].fits_conditionally(task.start_request)],
+        CONDITIONALLY,
     )
 
 
-def _place(session: Session, task: TaskInfo, status: TaskStatus, nodes: Sequence[NodeInfo]) -> bool:
-    nodes = [node for node in nodes if allows(session, task, node)]
+def _place(
+    session: Session,
+    task: TaskInfo,
+    status: TaskStatus,
+    nodes: Sequence[NodeInfo],
+    accounts: Sequence[Account],
+) -> bool:
+    nodes = [
+        node
+        for node in nodes
+        if allows(session, task, node) and session.has_devices(task, node, accounts)
+    ]
     if not nodes or not session.may_take_task(task):
         return False
     session.place(task, status, best(session, task, nodes))

@@ -14,6 +14,7 @@ from tests.reference.choose import (
     searched_nodes,
 )
 from tests.reference.claimant_turn import claimant_turn
+from tests.reference.devices import LATER
 from tests.reference.holdings import Holdings
 from tests.reference.make_room import evict_for, importance_among, members
 from tests.reference.session import Session
@@ -349,6 +350,8 @@ class _Search:
             _Shortage(d, queue=name)
             for d, name in capacity.limited(session.queues[self._leaf], [task], leaving)
         ]
+        if not found and not session.has_devices(task, node, LATER, leaving):
+            found = [_Shortage(d, is_on_node=True) for d in asked]
         refuses = node.name in self._refusing
         if refuses and not found and not session.accepts_without(task, node, leaving):
             found = [_Shortage(d, is_on_node=True) for d in asked]

@@ -8,6 +8,7 @@ from typing import TypeVar
 
 from batchsched import JobInfo, NodeInfo, TaskInfo, TaskStatus
 from tests.reference.choose import can_start, curable_nodes
+from tests.reference.devices import LATER
 from tests.reference.plugins import is_broken
 from tests.reference.session import Session
 from tests.reference.state import total_of
@@ -123,6 +124,7 @@ def make_room(  # noqa: PLR0915 - they are its steps
                 request.fits(accounts.future_idle + freed)
                 and request.fits(accounts.eventual + new)
                 and (may_use_idle or request.fits(freed))
+                and session.has_devices(task, node, LATER, gone)
                 and session.accepts_without(task, node, gone)
                 and (capacity is None or capacity.allows(queue, [task], gone))
             )
@@ -133,8 +135,10 @@ def make_room(  # noqa: PLR0915 - they are its steps
         return importance_among(session, members(units)) if spares_important else ()
 
     def fits_as_it_is(node: NodeInfo) -> bool:
-        return session.accounts(node).fits_later(request) and session.accepts_without(
-            task, node, []
+        return (
+            session.accounts(node).fits_later(request)
+            and session.has_devices(task, node, LATER)
+            and session.accepts_without(task, node, [])
         )
 
     def nodes_for(node: NodeInfo) -> list[NodeInfo]:

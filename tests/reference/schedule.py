@@ -97,7 +97,10 @@ def _read_limits(session: Session, action: ActionConf) -> None:
 def _result(session: Session) -> CycleResult:
     outcomes = {
         uid: TaskOutcome(
-            status=place.status, node_name=place.node_name, is_backfill=place.is_backfill
+            status=place.status,
+            node_name=place.node_name,
+            is_backfill=place.is_backfill,
+            devices=place.picks or None,
         )
         for uid, place in sorted(session.state.places.items())
     }
@@ -114,7 +117,11 @@ def _result(session: Session) -> CycleResult:
             if not _is_used_after_all(session.state.tasks[uid], outcomes[uid])
         ),
         kept_promises=tuple(
-            Promise(task_uid=task.uid, node_name=outcomes[task.uid].node_name or "")
+            Promise(
+                task_uid=task.uid,
+                node_name=outcomes[task.uid].node_name or "",
+                devices=outcomes[task.uid].devices,
+            )
             for task in sorted(places_to_keep(session), key=lambda task: task.uid)
         ),
         dropped_promises=tuple(
@@ -146,7 +153,7 @@ def _is_used_after_all(task: TaskInfo, outcome: TaskOutcome) -> bool:
 
 def _promises(outcomes: Mapping[str, TaskOutcome], status: TaskStatus) -> tuple[Promise, ...]:
     return tuple(
-        Promise(task_uid=uid, node_name=outcome.node_name or "")
+        Promise(task_uid=uid, node_name=outcome.node_name or "", devices=outcome.devices)
         for uid, outcome in outcomes.items()
         if outcome.status is status
     )

@@ -21,6 +21,7 @@ from batchsched import (
 from tests.reference.capacity import lacking, needed
 from tests.reference.conf import Conf
 from tests.reference.dependencies import waits_for
+from tests.reference.devices import CONDITIONALLY, LATER, NOW, Account, Devices
 from tests.reference.groups import HOPED, Groups, Statuses, has_groups
 from tests.reference.state import Accounts, Saved, State, Take, View, less, total_of
 from tests.reference.tiers import Tiers
@@ -32,6 +33,12 @@ NO_BOUND = 1 << 60
 
 
 _HELD = (TaskStatus.ALLOCATED, TaskStatus.PIPELINED)
+_IN = {
+    TaskStatus.ALLOCATED: NOW,
+    TaskStatus.PIPELINED: LATER,
+    TaskStatus.CONDITIONAL: CONDITIONALLY,
+}
+"""In which accounts devices must be free for a place."""
 
 
 class Session:
@@ -45,6 +52,8 @@ class Session:
         promises_repel = any(map(conf.cures, conf.actions))
         self.state = State(snapshot, promises_repel=promises_repel)
         self.tiers = Tiers(conf, self.state)
+        is_read = any(plugin.name == "devices" for tier in conf.tiers for plugin in tier)
+        self.devices = Devices(self.state) if is_read else None
         self.failed_tasks: set[str] = set()
         """UIDs of the tasks for which an action found no place; statements do not undo this."""
         self.hopeless: set[str] = set()
@@ -287,6 +296,21 @@ class Session:
     def place(self, task: TaskInfo, status: TaskStatus, node: NodeInfo) -> None:
         """Put a task on a node as Allocated, Pipelined, Conditional or Reserved."""
         self.state.put(task, status, node.name)
+        if self.devices is not None and status in _IN:
+            picks = self.devices.choose(task, node, _IN[status])
+            assert picks is not None
+            self.state.give(task, picks)
+
+    def has_devices(
+        self,
+        task: TaskInfo,
+        node: NodeInfo,
+        accounts: Sequence[Account],
+        gone: Sequence[TaskInfo] = (),
+    ) -> bool:
+        """Return whether the devices that a task claims are free on a node once some have left."""
+        devices = self.devices
+        return devices is None or devices.choose(task, node, accounts, gone) is not None
 
     def may_leave(self, task: TaskInfo, action: str, claimant: JobInfo) -> bool:
         """Return whether a task may be evicted or taken back at all: it runs, or was just bound."""
@@ -357,6 +381,7 @@ class Session:
                     task_uid=task.uid,
                     node_name=node_name,
                     is_backfill=self.state.is_backfill(task),
+                    devices=self.state.picks(task) or None,
                 )
             )
 

@@ -24,6 +24,7 @@ from batchsched import (
     TaskStatus,
 )
 from batchsched import TaskStatus as S
+from batchsched.devices import DevicePick
 from tests.reference.amounts import Amount
 
 __all__ = ["Accounts", "Place", "Saved", "State", "Take", "View", "less", "total_of"]
@@ -75,6 +76,8 @@ class Place:
     status: TaskStatus
     node_name: str | None = None
     is_backfill: bool = False
+    picks: tuple[DevicePick, ...] = ()
+    """The devices that it has there, or is promised."""
 
 
 @frozen
@@ -169,7 +172,7 @@ class State:
         for task in snapshot.other_tasks:
             self.tasks[task.uid] = task
         self.places = {
-            uid: Place(task.status, task.node_name, task.is_backfill)
+            uid: Place(task.status, task.node_name, task.is_backfill, task.devices or ())
             if task.status is not TaskStatus.PIPELINED
             else Place(TaskStatus.PENDING, None, task.is_backfill)
             for uid, task in self.tasks.items()
@@ -236,8 +239,16 @@ class State:
         """Return whether a task is marked as backfill now."""
         return self.places[task.uid].is_backfill
 
+    def picks(self, task: TaskInfo) -> tuple[DevicePick, ...]:
+        """Return the devices that a task has on its node, or is promised there."""
+        return self.places[task.uid].picks
+
+    def give(self, task: TaskInfo, picks: tuple[DevicePick, ...]) -> None:
+        """Give a task devices of its node."""
+        self.places[task.uid] = evolve(self.places[task.uid], picks=picks)
+
     def put(self, task: TaskInfo, status: TaskStatus, node_name: str) -> None:
-        """Put a task on a node; its mark stays."""
+        """Put a task on a node; its mark and its devices stay."""
         self._give_up_reservation(task, node_name)
         self.places[task.uid] = evolve(self.places[task.uid], status=status, node_name=node_name)
 

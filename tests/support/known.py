@@ -11,10 +11,11 @@ WITHOUT_NEWER = {"devices": False, "holds": False, "protection": False, "topolog
 """Switches of `batchsched.testing.snapshots` for clusters that the reference knows whole."""
 
 
-def is_known(cycle: Cycle, *, keeping_queues: bool = False) -> bool:
+def is_known(cycle: Cycle, *, keeping_queues: bool = False, with_claims: bool = False) -> bool:
     """Whether the older laws know all that is asked in a cycle and that its plugins read.
 
-    `keeping_queues`: whether they know queues from which nothing is reclaimed.
+    `keeping_queues`: whether they know queues from which nothing is reclaimed; `with_claims`:
+    whether they know claims of devices.
     """
     snapshot, plugins = cycle.snapshot, cycle.policy.plugins
     jobs = snapshot.jobs
@@ -23,7 +24,7 @@ def is_known(cycle: Cycle, *, keeping_queues: bool = False) -> bool:
         or not (keeping_queues or all(queue.reclaimable for queue in snapshot.queues))
         or "placement" in plugins
         or ("topology" in plugins and any(_is_in_domains(job) for job in jobs))
-        or any(task.claims for job in jobs for task in job.tasks)
+        or (not with_claims and any(task.claims for job in jobs for task in job.tasks))
         or ("protection" in plugins and _is_protected(cycle))
     )
 
