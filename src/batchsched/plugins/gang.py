@@ -152,7 +152,8 @@ class _Gang:
                 continue
             left = spare.get(job.uid)
             if left is None:
-                left = job.spare
+                # This is `JobState.spare` without a call: it is asked of every candidate.
+                left = 0 if job.info.evict_whole else job.ready_count - job.min_available
             if left > 0:
                 spare[job.uid] = left - 1
                 verdicts.append(Verdict.VICTIM)

@@ -204,7 +204,10 @@ class Session(Decisions):
 
     def in_victim_order(self, tasks: Iterable[TaskState]) -> list[TaskState]:
         """Return `tasks` in victim order, the least valuable first."""
-        return sorted(tasks, key=self.plugins.victim_key, reverse=True)
+        plugins = self.plugins
+        costs_nothing = plugins.eviction_price is None
+        key = plugins.task_order_key if costs_nothing else plugins.victim_key
+        return sorted(tasks, key=key, reverse=True)
 
     def live_jobs(self, jobs: Iterable[JobState], /) -> PlainOrder[JobState]:
         """Return `jobs` waiting for their turn, in live job order."""

@@ -48,10 +48,12 @@ WholeJobs = dict[tuple[JobState | EvictionUnit, int], bool]
 
 _PASS, _PROTECTED, _WITH_JOB = Verdict.PASS, Verdict.PROTECTED, Verdict.WITH_JOB
 _NOT_NOW = Verdict.NOT_NOW
-_REFUSALS = frozenset({_PROTECTED, _NOT_NOW})
+_REFUSALS = (_PROTECTED, _NOT_NOW)
 """A candidate to which any plugin gives such a verdict stays."""
+# Not sets: those call a function for the hash of each verdict, and verdicts are asked for often.
 _ALONE = Verdict.ALONE
-_GRANTS = frozenset({Verdict.VICTIM, _WITH_JOB})
+_VICTIM = Verdict.VICTIM
+_GRANTS = (_VICTIM, _WITH_JOB)
 """A tier chooses a candidate to which any of its plugins gives such a verdict, and none passes."""
 _SEVERITY = {
     _PROTECTED: 0,
@@ -379,7 +381,7 @@ class Judges:
         for judge in self._judges:
             verdicts = self._of_each(judge, claimant, left)
             said.append(verdicts)
-            if not _REFUSALS.isdisjoint(verdicts):
+            if _PROTECTED in verdicts or _NOT_NOW in verdicts:
                 left = [
                     candidate
                     for candidate, verdict in zip(left, verdicts, strict=True)
@@ -403,14 +405,16 @@ class Judges:
         recent: RecentStarts | None,
     ) -> Victims:
         """Return the victims among candidates, from the verdicts on them together."""
-        protected = [not _REFUSALS.isdisjoint(verdicts) for verdicts in _by_candidate(answers)]
+        protected = [
+            _PROTECTED in verdicts or _NOT_NOW in verdicts for verdicts in _by_candidate(answers)
+        ]
         for number, tier in enumerate(answers):
             chosen = [
                 position
                 for position, verdicts in enumerate(zip(*tier, strict=True))
                 if not protected[position]
                 and _PASS not in verdicts
-                and not _GRANTS.isdisjoint(verdicts)
+                and (_VICTIM in verdicts or _WITH_JOB in verdicts)
             ]
             if chosen:
                 return self._with_jobs(claimant, left, answers, chosen, number, whole_jobs, recent)
@@ -480,7 +484,8 @@ class Judges:
             for judge in judges:
                 verdicts = self._of_each(judge, claimant, tasks)
                 if (
-                    not _REFUSALS.isdisjoint(verdicts)
+                    _PROTECTED in verdicts
+                    or _NOT_NOW in verdicts
                     or _ALONE in verdicts
                     or (number == tier and _PASS in verdicts)
                 ):
@@ -504,7 +509,7 @@ class Judges:
             if not left:
                 break
             verdicts = self._of_many(judge._replace(verdicts=judge.untold), claimant, left)
-            if not _REFUSALS.isdisjoint(verdicts):
+            if _PROTECTED in verdicts or _NOT_NOW in verdicts:
                 said = zip(left, verdicts, strict=True)
                 left = [candidate for candidate, verdict in said if verdict not in _REFUSALS]
         return left
@@ -515,7 +520,9 @@ class Judges:
         """Return the plugins of the first tier that lets each of some tasks go."""
         for tier in self._tiers:
             said = {judge.name: self._of_each(judge, claimant, tasks) for judge in tier}
-            granting = [name for name, verdicts in said.items() if _GRANTS.issuperset(verdicts)]
+            granting = [
+                name for name, verdicts in said.items() if all(each in _GRANTS for each in verdicts)
+            ]
             if granting and not any(_PASS in verdicts for verdicts in said.values()):
                 return tuple(granting)
         return ()
@@ -573,11 +580,11 @@ class Judges:
         for_ever: bool = False,
     ) -> str | None:
         """Return the first plugin that protects any of some tasks; see `protects_any`."""
-        refusals = {_PROTECTED} if for_ever else _REFUSALS
+        refusals = (_PROTECTED,) if for_ever else _REFUSALS
         for judge in self._judges:
             if judge.name not in but:
                 verdicts = self._of_each(judge, claimant, tasks)
-                if not refusals.isdisjoint(verdicts):
+                if any(each in verdicts for each in refusals):
                     return judge.name
         return None
 
@@ -616,7 +623,7 @@ class Judges:
             return {("", _PASS): left}, [[] for _ in groups]
         for judge in self._judges:
             verdicts = self._of_many(judge, claimant, left)
-            if not _REFUSALS.isdisjoint(verdicts):
+            if _PROTECTED in verdicts or _NOT_NOW in verdicts:
                 said = list(zip(left, verdicts, strict=True))
                 for task, verdict in said:
                     if verdict in _REFUSALS:

@@ -629,7 +629,8 @@ class _Capacity:
         # A job that lacks all that waits needs the same, whichever of it claims: where gangs wait,
         # a cycle with preempt costs a third (`gangs-100-preempt`).
         lacks_all = (
-            job.groups is None
+            waiting > 1
+            and job.groups is None
             and not claimant.is_best_effort
             and not job.has_minimum()
             and job.lacks(Counting.PROMISED) >= waiting
