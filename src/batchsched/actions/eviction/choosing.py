@@ -227,7 +227,6 @@ class RoomOn:
         where amounts alone count.
         """
         if self.looks_ahead and not self.is_refused:
-
             units = self.may_leave(units)
             # To take a unit, and to ask whether that is enough, is to ask about the same units.
             known = {frozenset(each.uid for each in unit): True for unit in units}
