@@ -2,11 +2,11 @@
 
 On 5,000 full nodes run 100,000 tasks in jobs of four, which is 1,000 applications of 100 tasks in
 10 namespaces, and 50 gangs of four wait that are worth more; 1,000 nodes are empty that are too
-small for them, so that the limits of queues are not short as well. Each row adds one thing
-to that: budgets, one for each application; limits, with a ledger of 10,000 past evictions; costs;
-and a plugin that nobody asks for anything. A cycle with it alternates with one without it in one
-process. Of each pair the times that the processor took are compared; the median counts, and the
-least and the largest ratio are given too.
+small for them, so that the limits of queues are not short as well, but in the row of a full
+cluster. Each row adds one thing to that: budgets, one for each application; limits, with a ledger
+of 10,000 past evictions; costs; and a plugin that nobody asks for anything. A cycle with it
+alternates with one without it in one process. Of each pair the times that the processor took are
+compared; the median counts, and the least and the largest ratio are given too.
 
 Where nothing is refused, both must decide the same, or a time is not trusted.
 """
@@ -67,6 +67,8 @@ class Row:
     """Of the plugin."""
     budgets: bool = False
     ledger: bool = False
+    is_full: bool = False
+    """Whether there are no nodes but those that are full."""
     decides_the_same: bool = True
     """Whether it refuses nothing here, and orders nobody."""
 
@@ -81,6 +83,13 @@ ROWS = (
         arguments={"limits": LIMITS},
         budgets=True,
         ledger=True,
+    ),
+    Row(
+        name="budgets and limits, full",
+        arguments={"limits": LIMITS},
+        budgets=True,
+        ledger=True,
+        is_full=True,
     ),
 )
 
@@ -203,6 +212,9 @@ def config(row: Row | None) -> SchedulerConfig:
 def measure(row: Row, scale: float, rounds: int) -> Cost:
     """Run cycles without and with what a row adds, in turns."""
     without = cluster(scale)
+    if row.is_full:
+        large = [node for node in without.nodes if node.allocatable != CPU]
+        without = evolve(without, nodes=large)
     with_it = protected(without, row, scale)
     times: tuple[list[float], list[float]] = ([], [])
     results: list[CycleResult] = []

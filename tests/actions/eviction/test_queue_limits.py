@@ -11,7 +11,9 @@ from hypothesis import strategies as st
 from tests.support.clusters import amount, evicted, job, node, places
 
 from batchsched import (
+    Budget,
     JobInfo,
+    LabelSelector,
     NodeInfo,
     Queue,
     ResourceLimit,
@@ -21,13 +23,11 @@ from batchsched import (
 )
 from batchsched.actions.eviction.choosing import fewest_by_halving, fewest_units
 
-CONFIG = {
-    "actions": "allocate, preempt",
-    "tiers": [
-        {"plugins": ["priority", {"name": "gang", "arguments": {"atMinimum": "whole-job"}}]},
-        {"plugins": ["predicates", "capacity"]},
-    ],
-}
+TIERS: Sequence[object] = [
+    {"plugins": ["priority", {"name": "gang", "arguments": {"atMinimum": "whole-job"}}]},
+    {"plugins": ["predicates", "capacity"]},
+]
+CONFIG = {"actions": "allocate, preempt", "tiers": TIERS}
 
 
 def decided(
@@ -158,6 +158,50 @@ def test_a_whole_gang_leaves_where_a_part_of_it_would_be_enough_for_the_limit(pl
     gone, where, _ = decided(snapshot, plain=plain)
     assert gone == ["gang-3", "gang-2", "gang-1"]
     assert where == {"high-1": "Pipelined n1"}
+
+
+RANKS = st.integers(0, 3)
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    st.lists(st.lists(st.tuples(st.integers(1, 2), RANKS), min_size=1, max_size=3), min_size=1),
+    st.lists(st.tuples(st.integers(1, 3), st.integers(1, 2), RANKS), min_size=1, max_size=4),
+    st.integers(0, 3),
+    st.integers(0, 2),
+    st.booleans(),
+)
+def test_on_full_clusters_room_within_limits_is_what_is_found_by_looking_at_everybody(
+    nodes: list[list[tuple[int, int]]],
+    waiting: list[tuple[int, int, int]],
+    spare: int,
+    least: int,
+    is_hard: bool,
+) -> None:
+    running = [
+        (name, evolve(job(f"r{at}-{place}", f"{size}C1G@{name}"), priority=rank))
+        for at, tasks in enumerate(nodes)
+        for name in [f"n{at}"]
+        for place, (size, rank) in enumerate(tasks)
+    ]
+    held = {f"n{at}": sum(size for size, _ in tasks) for at, tasks in enumerate(nodes)}
+    high = [
+        evolve(job(f"high{at}", *[f"{size}C1G"] * count), priority=3 + rank)
+        for at, (size, count, rank) in enumerate(waiting)
+    ]
+    full = [node(name, f"{cpus}C9G") for name, cpus in held.items()]
+    snapshot = limited(
+        max(0, sum(held.values()) - spare), full, *(each for _, each in running), *high
+    )
+    keep = Budget(
+        name="all", selector=LabelSelector(), hard=is_hard, max_unavailable=len(running) - least
+    )
+    snapshot = evolve(snapshot, budgets=[keep])
+    config = SchedulerConfig.from_mapping(
+        {**CONFIG, "tiers": [*TIERS, {"plugins": ["protection"]}]}
+    )
+    result = Scheduler(config).schedule(snapshot)
+    assert result == Scheduler(config, plain=True).schedule(snapshot)
 
 
 @settings(max_examples=300, deadline=None)

@@ -196,7 +196,7 @@ def _search(claimant: Claimant) -> Opening | None:
     if not known.fails_again():
         found: Search = known
         if claimant.limit is not None:
-            found = SearchWithinLimits(claimant)
+            found = SearchWithinLimits(claimant, known)
         elif claimant.ways:
             found = SearchBesideWays(claimant, known)
         opening = find_victims(claimant, found)

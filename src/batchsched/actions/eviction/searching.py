@@ -53,7 +53,7 @@ from batchsched.session.victims import (
     WholeJobs,
 )
 from batchsched.state.memory import DependsOn, forget
-from batchsched.state.records import JobState, NodeState, QueueState, TaskState, counts_leaving
+from batchsched.state.records import Fit, JobState, NodeState, QueueState, TaskState, counts_leaving
 from batchsched.state.shortcuts import Shortcut
 from batchsched.state.units import EvictionUnit
 from batchsched.state.vectors import Vector, fits, total_of
@@ -282,6 +282,13 @@ class Claimant(NodeSearch):
         return self.judges.by_priority and self.scope in _WITHIN_QUEUE
 
     @cached_property
+    def has_room(self) -> bool:
+        """Whether it fits on a node although nobody is evicted."""
+        if self.ahead is None and self.within is None and not self.may_choose and self.may_use_idle:
+            return self.session.best_node(self.task, Fit.LATER) is not None
+        return any(self.room_on(node).is_there_without(()) for node in self.feasible())
+
+    @cached_property
     def importances(self) -> Sequence[Importance]:
         """How important its victims may be, and perhaps more than that, the least first.
 
@@ -299,13 +306,16 @@ class Claimant(NodeSearch):
 
         That is so where all who may leave there are more important.
         """
-        if than is None or not self.by_importance or self.limit is not None:
-            return True
+        if than is None or not self.by_importance or (self.limit is not None and self.has_room):
+            return True  # where only limits are short, victims may be anywhere
         if Shortcut.ROOM in self.session.plain or node.slot in self.on_the_way:
             return True
         assert self.task.job is not None
         held = held_by_importance(self.session, self.task.job.queue, node)
-        return bool(held) and held[0][0] <= than.importance
+        if not held:
+            return False
+        least = held[0][0]
+        return least < than.importance or (least == than.importance and not than.is_alone)
 
     def least_on(self, node: NodeState) -> Importance | None:
         """Return how important its most important victim on a node is at least; None: too little.
@@ -592,7 +602,7 @@ class SearchOn:
         """Ask on each node whom plugins let go; `cures`: whether the nodes refuse the claimant."""
         self._claimant = claimant
         self._cures = cures
-        self._nodes = nodes if isinstance(nodes, Sequence) else list(nodes)
+        self._nodes: Iterable[NodeState] = nodes if isinstance(nodes, Sequence) else list(nodes)
         self._victims: dict[int, Victims] = {}
 
     def by_ways(self) -> Opening | None:

@@ -91,7 +91,7 @@ class Budgets:
                 counted = down
             for position in mine:
                 counted[position] += 1
-        self._at_open = [
+        self._left = [
             max(
                 0,
                 (budget.max_unavailable or 0) - is_down
@@ -100,7 +100,9 @@ class Budgets:
             )
             for budget, is_there, is_down in zip(budgets, there, down, strict=True)
         ]
-        """What each budget allowed when the cycle began."""
+        """How many tasks may still leave, by position; below 0 where one was broken."""
+        self._least_left = min(self._left, default=0)
+        """At most what the tightest budget has left: mostly nothing else need be looked at."""
 
     @property
     def has_soft(self) -> bool:
@@ -112,14 +114,18 @@ class Budgets:
         """What the answers depend on, besides the tasks: what was taken from which."""
         return frozenset(self._taken.items())
 
-    def broken(self, tasks: Iterable[TaskState], *, hard: bool) -> Budget | None:
+    def broken(self, tasks: Collection[TaskState], *, hard: bool) -> Budget | None:
         """Return the first budget that would be broken if tasks left together; None: none.
+
+        O(1) where each budget allows as many, else O(tasks x budgets of each).
 
         Args:
             tasks: the tasks, each once.
             hard: whether hard budgets are asked, or the others.
 
         """
+        if len(tasks) <= self._least_left:
+            return None
         needed: dict[int, int] = {}
         for task in tasks:
             if task.status is TaskStatus.RUNNING:  # what has not started is not down
@@ -128,8 +134,7 @@ class Budgets:
         wrong = [
             position
             for position, count in needed.items()
-            if self._budgets[position].hard is hard
-            and count > self._at_open[position] - self._taken.get(position, 0)
+            if self._budgets[position].hard is hard and count > self._left[position]
         ]
         return self._budgets[min(wrong)] if wrong else None
 
@@ -145,11 +150,13 @@ class Budgets:
             self._down.add(task.uid)
         else:
             self._down.discard(task.uid)
-        taken = self._taken
+        taken, less = self._taken, 1 if is_down else -1
         for position in self._of_task.get(task.uid, ()):
-            taken[position] = taken.get(position, 0) + (1 if is_down else -1)
+            taken[position] = taken.get(position, 0) + less
             if not taken[position]:
                 del taken[position]
+            self._left[position] -= less
+            self._least_left = min(self._least_left, self._left[position])
 
 
 @frozen
@@ -213,6 +220,8 @@ class CountedEvictions:
     _below: dict[tuple[str, str], bool] = field(init=False, factory=dict[tuple[str, str], bool])
     _is_stale: bool = field(init=False, default=True)
     """Whether the pairs of this cycle may be others than those that are counted."""
+    _slack: int = field(init=False, default=0)
+    """How many more pairs no limit refuses, whichever they are, at least."""
     _state: frozenset[tuple[str, str]] = field(init=False, factory=frozenset[tuple[str, str]])
 
     def read(self, ledger: Iterable[PastEviction]) -> None:
@@ -223,6 +232,13 @@ class CountedEvictions:
                     key = self._key(limit, past.job, past.queue, past.for_queue)
                     if key is not None:
                         self._past.setdefault((limit.name, key), []).append(past.time)
+        self._slack = self._least_slack()
+
+    def _least_slack(self) -> int:
+        """Return how many more pairs each limit allows by the ledger alone. O(keys)."""
+        most = {limit.name: limit.most for limit in self.limits}
+        used = (most[name] - len(times) for (name, _), times in self._past.items())
+        return max(0, min(chain(most.values(), used), default=0))
 
     def changed(self) -> None:
         """Note that a task has left its node, or has not after all. O(1)."""
@@ -244,6 +260,7 @@ class CountedEvictions:
             known = 0
             self._present.clear()
             self._victims.clear()
+            self._slack = self._least_slack()
         elif len(pairs) == known:
             return
         for victim, claimant in pairs[known:]:
@@ -251,7 +268,10 @@ class CountedEvictions:
             for limit in self.limits:
                 key = self._key(limit, victim.uid, _queue_of(victim), _queue_of(claimant))
                 if key is not None:
-                    self._present[limit.name, key] += 1
+                    place = limit.name, key
+                    self._present[place] += 1
+                    count = self._present[place] + len(self._past.get(place, ()))
+                    self._slack = max(0, min(self._slack, limit.most - count))
         self._pairs = [*pairs]
         self._state = frozenset([(victim.uid, claimant.uid) for victim, claimant in pairs])
 
@@ -292,8 +312,13 @@ class CountedEvictions:
         return None
 
     def refuses(self, claimant: JobState, victims: Collection[JobState]) -> Refused | None:
-        """Return the limit that would be exceeded if tasks of some jobs left for a job."""
+        """Return the limit that would be exceeded if tasks of some jobs left for a job.
+
+        O(1) where no limit is near, else O(jobs x limits).
+        """
         self._count()
+        if len(victims) <= self._slack:
+            return None
         already = self._victims.get(claimant.uid, ())
         new = [job for job in victims if job.uid not in already]
         if not new:

@@ -289,7 +289,7 @@ class _Protection:
         return self._counted(claimant, (candidate,), hard=True)
 
     def _counted(
-        self, claimant: TaskState, tasks: Sequence[TaskState], *, hard: bool
+        self, claimant: TaskState, tasks: Collection[TaskState], *, hard: bool
     ) -> Refused | None:
         """Return the budget or the limit that keeps tasks from leaving together."""
         if self._budgets is not None:

@@ -65,7 +65,7 @@ class Cores:
         return known
 
 
-@frozen
+@define(eq=False)
 class MinimumRuntimes:
     """For how long jobs keep their cores, by their queues."""
 
@@ -74,6 +74,10 @@ class MinimumRuntimes:
     """The least for preempting where no queue says, in seconds."""
     reclaim: float
     """The same for reclaiming."""
+    _known: dict[tuple[str, str, bool], tuple[float, str | None]] = field(
+        init=False, factory=dict[tuple[str, str, bool], "tuple[float, str | None]"]
+    )
+    """What was said of the queues of a job and of a claimant, and whether it reclaims."""
 
     def least(self, job: JobState, claimant: TaskState, *, reclaims: bool) -> float:
         """Return for how many seconds a job keeps its core from a claimant.
@@ -93,7 +97,20 @@ class MinimumRuntimes:
     def _said(
         self, job: JobState, claimant: TaskState, *, reclaims: bool
     ) -> tuple[float, str | None]:
-        """Return the seconds, and the name of the queue that says so; None: the argument does."""
+        """Return the seconds, and the name of the queue that says so; None: the argument does.
+
+        O(depth of the tree) for each pair of queues, once.
+        """
+        theirs = "" if claimant.job is None else claimant.job.info.queue
+        asked = job.info.queue, theirs, reclaims
+        known = self._known.get(asked)
+        if known is None:
+            known = self._known[asked] = self._looked_up(job, claimant, reclaims=reclaims)
+        return known
+
+    def _looked_up(
+        self, job: JobState, claimant: TaskState, *, reclaims: bool
+    ) -> tuple[float, str | None]:
         for queue in self._asked(job, claimant if reclaims else None):
             least = queue.reclaim_min_runtime if reclaims else queue.preempt_min_runtime
             if least is not None:
