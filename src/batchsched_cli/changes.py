@@ -53,7 +53,9 @@ CHANGES = {
     "cycle": "",
 }
 """The changes by their first word, with what follows it; the methods of `ReadChanges` make them."""
-QUEUE_FIELDS = "limit.RESOURCE, deserved.RESOURCE, guarantee.RESOURCE, weight, priority, state"
+QUEUE_FIELDS = (
+    "limit.RESOURCE, deserved.RESOURCE, guarantee.RESOURCE, weight, priority, state, reclaimable"
+)
 JOB_FIELDS = "priority, min, queue, required, preferred"
 BUDGET_FIELDS = "max_unavailable, min_available, hard"
 _JOB_FIELDS = tuple(JOB_FIELDS.split(", "))
@@ -383,8 +385,10 @@ class ReadChanges:
                 queue = replaced(queue, **{key: _whole(what, value)})
             elif key == "state":
                 queue = replaced(queue, state=_state(what, value))
+            elif key == "reclaimable":
+                queue = replaced(queue, reclaimable=_truth(what, value))
             else:
-                hint = did_you_mean(key, (*_AMOUNTS, "weight", "state"))
+                hint = did_you_mean(key, (*_AMOUNTS, "weight", "state", "reclaimable"))
                 raise UsageError(
                     f"queue {name}: no field is called {key}{hint}; fields: {QUEUE_FIELDS}"
                 )
@@ -410,10 +414,8 @@ class ReadChanges:
                     raise UsageError(f"{what}: expected 0 or more, got {value}")
                 # A budget says one of them.
                 changed = replaced(changed, **{**dict.fromkeys(_AVAILABLE), key: number})
-            elif key == "hard" and value in _YES_OR_NO:
-                changed = replaced(changed, hard=value == _YES_OR_NO[0])
             elif key == "hard":
-                raise UsageError(f"{what}: expected {' or '.join(_YES_OR_NO)}, got {value!r}")
+                changed = replaced(changed, hard=_truth(what, value))
             else:
                 hint = did_you_mean(key, (*_AVAILABLE, "hard"))
                 raise UsageError(
@@ -529,6 +531,12 @@ def _whole(what: str, text: str | None) -> int | None:
     if not fullmatch(r"-?[0-9]+", text) or len(text) > _MOST_DIGITS:
         raise UsageError(f"{what}: expected a whole number, got {text!r}")
     return int(text)
+
+
+def _truth(what: str, text: str) -> bool:
+    if text not in _YES_OR_NO:
+        raise UsageError(f"{what}: expected {' or '.join(_YES_OR_NO)}, got {text!r}")
+    return text == _YES_OR_NO[0]
 
 
 def _state(what: str, text: str) -> QueueStatus:

@@ -192,6 +192,21 @@ def test_amounts_of_queues_change_one_by_one():
     assert "deserved 2 GPUs instead of all that its parent has" in ended.out
 
 
+def test_a_queue_that_becomes_reclaimable_is_lent_more_than_it_deserves():
+    deserved = Resource(milli_cpu=1000)
+    queues = [Queue(name="research", deserved=deserved, reclaimable=False), Queue(name="vision")]
+    waits = JobInfo(
+        name="waits",
+        queue="research",
+        tasks=[TaskInfo(uid="w", name="w", resreq=Resource(milli_cpu=2000))],
+    )
+    cluster = Snapshot(nodes=CLUSTER.nodes, queues=queues, jobs=[waits])
+    ended = asked("queue", "research", "reclaimable=true", cluster=cluster, options=["--json"])
+    assert [bind["task_uid"] for bind in ended.data["result"]["binds"]] == ["w"]
+    [changed] = told(asked("queue", "research", "reclaimable=true", cluster=cluster))
+    assert changed == "queue research: reclaimable yes instead of no"
+
+
 WEB = LabelSelector(match_labels={"app": "web"})
 
 
@@ -332,6 +347,7 @@ def test_a_job_is_released_from_closed_queues_above_it():
         ("queue vision limit.gpus=1", "no node has gpus; did you mean gpu?"),
         ("queue vision limit.gpu=-1", "expected an amount of 0 or more, or none, got -1"),
         ("queue vision limit.gpu=1X", "queue vision limit.gpu: expected a quantity, got '1X'"),
+        ("queue vision reclaimable=1", "queue vision reclaimable: expected true or false, got '1'"),
         ("queue vision state=shut", "expected open or closed or draining, got 'shut'"),
         ("job bert prio=1", "job bert: no field is called prio; did you mean priority?"),
         ("job bert queue=none", "no queue is called none"),

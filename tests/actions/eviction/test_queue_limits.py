@@ -161,45 +161,45 @@ def test_a_whole_gang_leaves_where_a_part_of_it_would_be_enough_for_the_limit(pl
 
 
 RANKS = st.integers(0, 3)
+SIZES = st.integers(1, 2)
+NODE = st.tuples(st.lists(st.tuples(SIZES, RANKS), min_size=1, max_size=3), st.booleans())
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(
-    st.lists(st.lists(st.tuples(st.integers(1, 2), RANKS), min_size=1, max_size=3), min_size=1),
-    st.lists(st.tuples(st.integers(1, 3), st.integers(1, 2), RANKS), min_size=1, max_size=4),
+    st.lists(NODE, min_size=1, max_size=5),
+    st.lists(st.tuples(st.integers(1, 3), SIZES, RANKS), min_size=1, max_size=3),
     st.integers(0, 3),
     st.integers(0, 2),
     st.booleans(),
 )
 def test_on_full_clusters_room_within_limits_is_what_is_found_by_looking_at_everybody(
-    nodes: list[list[tuple[int, int]]],
+    nodes: list[tuple[list[tuple[int, int]], bool]],
     waiting: list[tuple[int, int, int]],
     spare: int,
     least: int,
     is_hard: bool,
 ) -> None:
-    running = [
-        (name, evolve(job(f"r{at}-{place}", f"{size}C1G@{name}"), priority=rank))
-        for at, tasks in enumerate(nodes)
-        for name in [f"n{at}"]
-        for place, (size, rank) in enumerate(tasks)
-    ]
-    held = {f"n{at}": sum(size for size, _ in tasks) for at, tasks in enumerate(nodes)}
+    running: list[JobInfo] = []
+    full: list[NodeInfo] = []
+    for at, (tasks, is_gang) in enumerate(nodes):
+        shapes = [f"{size}C1G@n{at}" for size, _ in tasks]
+        gangs = [shapes] if is_gang else [[shape] for shape in shapes]
+        running += [
+            evolve(job(f"r{at}-{number}", *gang), priority=rank)
+            for number, (gang, (_, rank)) in enumerate(zip(gangs, tasks, strict=False))
+        ]
+        full.append(node(f"n{at}", f"{sum(size for size, _ in tasks)}C9G"))
     high = [
         evolve(job(f"high{at}", *[f"{size}C1G"] * count), priority=3 + rank)
         for at, (size, count, rank) in enumerate(waiting)
     ]
-    full = [node(name, f"{cpus}C9G") for name, cpus in held.items()]
-    snapshot = limited(
-        max(0, sum(held.values()) - spare), full, *(each for _, each in running), *high
-    )
-    keep = Budget(
-        name="all", selector=LabelSelector(), hard=is_hard, max_unavailable=len(running) - least
-    )
+    held = sum(size for tasks, _ in nodes for size, _ in tasks)
+    snapshot = limited(max(0, held - spare), full, *running, *high)
+    keep = Budget(name="all", selector=LabelSelector(), hard=is_hard, min_available=least)
     snapshot = evolve(snapshot, budgets=[keep])
-    config = SchedulerConfig.from_mapping(
-        {**CONFIG, "tiers": [*TIERS, {"plugins": ["protection"]}]}
-    )
+    tiers = [*TIERS, {"plugins": ["protection"]}]
+    config = SchedulerConfig.from_mapping({**CONFIG, "tiers": tiers})
     result = Scheduler(config).schedule(snapshot)
     assert result == Scheduler(config, plain=True).schedule(snapshot)
 

@@ -143,15 +143,32 @@ class ProtectionPlugin:
         return NothingToDo(lambda changes: bool(view.budgets) or _any_that_asks(changes.jobs))
 
 
-def _any_that_asks(jobs: Iterable[JobState]) -> bool:
-    return any(
-        protects_core(job) or not job.info.preempts or job.info.claim_delay or job.info.evict_whole
-        for job in jobs
-    ) or any(
-        task.info.eviction_cost is not None
-        for job in jobs
-        for task in job.having(TaskStatus.RUNNING)
-    )
+def _any_that_asks(jobs: Collection[JobState]) -> bool:
+    """Return whether any job or task asks for protection, or says what its eviction costs.
+
+    Without calls for each: all of them are looked at in each cycle, mostly in vain.
+    """
+    for job in jobs:
+        info = job.info
+        if (
+            info.preemptible is not Preemptible.ALWAYS
+            or not info.preempts
+            or info.claim_delay
+            or info.evict_whole
+        ):
+            return True
+    return _any_with_cost(jobs)
+
+
+def _any_with_cost(jobs: Iterable[JobState]) -> bool:
+    """Return whether any running task says what its eviction costs."""
+    index, running = TaskStatus.RUNNING.index, TaskStatus.RUNNING
+    for job in jobs:
+        if job.counts[index]:
+            for task in job.tasks:
+                if task.info.eviction_cost is not None and task.status is running:
+                    return True
+    return False
 
 
 class _Protection:
@@ -199,11 +216,7 @@ class _Protection:
         listens = keeps_any or self.preemptable or self.reclaimable or self._lending
         self.on_allocate = self._on_allocate if listens else None
         self.on_deallocate = self._on_deallocate if listens else None
-        costs = plugin.costs.counts_lost_work or any(
-            task.info.eviction_cost is not None
-            for job in jobs
-            for task in job.having(TaskStatus.RUNNING)
-        )
+        costs = plugin.costs.counts_lost_work or _any_with_cost(jobs)
         self.eviction_price = self._eviction_price if costs else None
 
     def resume(self, _changes: Changes, /) -> bool:
