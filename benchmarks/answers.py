@@ -2,11 +2,13 @@
 
     python -m benchmarks.answers explain [--nodes 1000] [--tasks 10000]
     python -m benchmarks.answers shrink [--only CODE,CODE]
+    python -m benchmarks.answers ask [--nodes 1000] [--tasks 10000]
 
-``explain`` explains jobs that wait, under configurations that evict and that do not, on a cluster
-as it is and once it has settled, and compares that with a cycle there. ``shrink`` shrinks the
-cluster for an example of every finding of `check_config`: to a snapshot on which that finding
-still shows. Times are processor time.
+``ask`` asks a living cluster, each time in a trial, whether a job would start. ``explain`` explains
+jobs that wait, under configurations that evict and that do not, on a cluster as it is and once it
+has settled, and compares that with a cycle there. ``shrink`` shrinks the cluster for an example of
+every finding of `check_config`: to a snapshot on which that finding still shows. Times are
+processor time.
 """
 
 from __future__ import annotations
@@ -14,6 +16,7 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Callable, Iterator, Sequence
+from hashlib import sha256
 from statistics import median
 from time import process_time
 
@@ -36,7 +39,7 @@ from batchsched import (
     explain,
     shrink,
 )
-from batchsched.live import Cluster, TimePassed
+from batchsched.live import Cluster, JobArrived, TimePassed
 from batchsched.tools import Finding
 from batchsched.tools.causes import decisions
 from batchsched.tools.config_check import evicts_for_ever
@@ -49,6 +52,9 @@ _QUEUES = 4
 _SETTLING = 8
 """The number of cycles until a cluster counts as settled."""
 _EXPLAINED = 9
+_CYCLES = 32
+"""How many cycles a state has to come back in."""
+_ALL_THAT_EVICT = "reclaim, allocate, backfill, preempt"
 MOST_OBJECTS = 10
 
 
@@ -123,7 +129,7 @@ def _explanations(nodes: int, tasks: int) -> Iterator[str]:
     for actions in (
         "allocate, backfill",
         "allocate, backfill, reclaim, preempt",
-        "reclaim, allocate, backfill, preempt",
+        _ALL_THAT_EVICT,
     ):
         config = SchedulerConfig.from_mapping({"actions": actions})
         snapshot = make_cluster(nodes, tasks)
@@ -159,6 +165,51 @@ def _explained(snapshot: Snapshot, config: SchedulerConfig) -> str:
         f"{cycle:.2f} | {len(whole)} | {median(whole):.2f} | {max(whole):.2f} | {told} "
         f"| {median(without):.2f}"
     )
+
+
+# Asking
+
+
+def asked(nodes: int, tasks: int, actions: str, questions: int = 5) -> list[tuple[float, str]]:
+    """Ask whether jobs of one task and of four would start, in turns.
+
+    Returns:
+        The processor seconds of each question, and the digest of what the cycle decided.
+
+    """
+    cluster = Cluster(make_cluster(nodes, tasks))
+    live = Scheduler(SchedulerConfig.from_mapping({"actions": actions})).attach(cluster)
+    answers: list[tuple[float, str]] = []
+    for number in range(questions):
+        size = 1 + (_GANG - 1) * (number % 2)
+        of_job = [
+            TaskInfo(uid=f"asked-{each}", name="asked", resreq=2 * CPU) for each in range(size)
+        ]
+        job = JobInfo(name="asked", queue="q1", priority=2, min_available=size, tasks=of_job)
+        begin = process_time()
+        with cluster.trial():
+            cluster.apply(JobArrived(job))
+            result = live.schedule(reasons=False)
+        spent = process_time() - begin
+        moves = [(bind.task_uid, bind.node_name) for bind in result.binds]
+        gone = [eviction.task_uid for eviction in result.evictions]
+        answers.append((spent, sha256(repr((moves, gone)).encode()).hexdigest()))
+    return answers
+
+
+def _askings(nodes: int, tasks: int) -> Iterator[str]:
+    yield f"Asking whether a job would start on {nodes:,} nodes and {tasks:,} tasks"
+    yield ""
+    yield "| actions | first question | the next ones, longest | median | digest |"
+    yield "|---|---:|---:|---:|---|"
+    for actions in ("allocate, backfill", _ALL_THAT_EVICT, f"{_ALL_THAT_EVICT}, consolidate"):
+        first, *others = asked(nodes, tasks, actions)
+        times = [spent for spent, _ in others]
+        digest = sha256(repr([digest for _, digest in (first, *others)]).encode()).hexdigest()
+        yield (
+            f"| {actions} | {first[0]:.2f} | {max(times):.2f} | {median(times):.2f} "
+            f"| {digest[:12]} |"
+        )
 
 
 # Shrinking
@@ -223,9 +274,9 @@ def shows(finding: Finding, config: SchedulerConfig) -> Callable[[Snapshot], boo
 
     def holds(snapshot: Snapshot) -> bool:
         if finding.shows == "evicts for ever":
-            if not evicts_for_ever(scheduler, snapshot):
+            if not evicts_for_ever(scheduler, snapshot, cycles=_CYCLES):
                 return False
-            return other is None or not evicts_for_ever(other, snapshot)
+            return other is None or not evicts_for_ever(other, snapshot, cycles=_CYCLES)
         result = scheduler.schedule(snapshot, reasons=False)
         if finding.shows == "reserves":
             return bool(result.reserved)
@@ -294,16 +345,16 @@ def _shrinkings(nodes: int, tasks: int, codes: Sequence[str]) -> Iterator[str]:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Print a table."""
     parser = argparse.ArgumentParser(description="How long answers take.")
-    parser.add_argument("what", choices=("explain", "shrink"))
+    parser.add_argument("what", choices=("ask", "explain", "shrink"))
     parser.add_argument("--nodes", type=int, default=1000)
     parser.add_argument("--tasks", type=int, default=10000)
     parser.add_argument("--only", default=",".join(EXAMPLES), help="findings, with commas between")
     given = parser.parse_args(arguments)
-    lines = (
-        _explanations(given.nodes, given.tasks)
-        if given.what == "explain"
-        else _shrinkings(given.nodes, given.tasks, given.only.split(","))
-    )
+    lines = {
+        "ask": lambda: _askings(given.nodes, given.tasks),
+        "explain": lambda: _explanations(given.nodes, given.tasks),
+        "shrink": lambda: _shrinkings(given.nodes, given.tasks, given.only.split(",")),
+    }[given.what]()
     for line in lines:
         sys.stdout.write(f"{line}\n")
         sys.stdout.flush()

@@ -26,6 +26,7 @@ none could start before the other has left, and where each must see the other go
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from itertools import combinations
 from math import comb
 from operator import add
@@ -320,9 +321,20 @@ class MoveSearch:
 
     def _has_room_elsewhere(self, task: TaskState, left: NodeState) -> bool:
         """Return whether a task fits on any node but one, by amounts alone."""
-        session, request = self.session, task.init_resreq
         if self._is_plain:
-            return any(node.fits(task, Fit.LATER) for node in session.nodes if node is not left)
+            nodes = self.session.nodes
+            return any(node.fits(task, Fit.LATER) for node in nodes if node is not left)
+        known = self._slots_with_room(task)
+        return len(known) > 1 or (bool(known) and left.slot not in known)
+
+    def _slots_with_room(self, task: TaskState) -> AbstractSet[int]:
+        """Return the slots of the nodes where a task fits by amounts. O(nodes changed since).
+
+        A search places those who move hundreds of times, mostly where few nodes have room: asked on
+        a living cluster of 100 nodes with all actions whether a job would start, it saves half of
+        the time.
+        """
+        session = self.session
 
         def correct(known: set[int], stale: set[int] | None) -> None:
             assert stale is not None
@@ -335,8 +347,8 @@ class MoveSearch:
         def begin() -> set[int]:
             return {node.slot for node in session.nodes if node.fits(task, Fit.LATER)}
 
-        known = session.remembered.recall(("fits later", request), begin, correct, DependsOn.NODES)
-        return len(known) > 1 or (bool(known) and left.slot not in known)
+        question = "fits later", task.init_resreq
+        return session.remembered.recall(question, begin, correct, DependsOn.NODES)
 
     def _most_room(self) -> Vector:
         """Return at least what the roomiest node has, dimension by dimension.
@@ -417,9 +429,10 @@ class MoveSearch:
         """
         session, within = self.session, self.statement.within
         left = None if task.leaving is None else task.leaving.node
+        slots = None if self._is_plain else self._slots_with_room(task)
         nodes = [
             node
-            for node in self._accepting(task, None)
+            for node in self._accepting(task, slots)
             if node is not left and node.fits(task, Fit.LATER)
         ]
         parts = [nodes]
