@@ -239,7 +239,7 @@ class RememberedSearch:
     def _single_tasks(self, node: NodeState, victims: Victims) -> Opening | None:
         if not victims.alone:
             return None
-        if not self._claimant.room_on(node).shortfall.is_enough_with(victims.alone):
+        if not self._claimant.shortfall(node).is_enough_with(victims.alone):
             return None  # usually not even all of them are enough
         return self._fewest(node, [[one] for one in victims.alone], is_alone=True)
 
@@ -386,12 +386,12 @@ class SearchWithinLimits(SearchOn):
             candidates = claimant.candidates_on(node)
             if shares_search and not candidates:
                 continue
-            room = claimant.room_on(node)
-            if room.is_there_without(()):
+            shortfall = claimant.shortfall(node)
+            if shortfall.is_enough_with(()) and claimant.room_on(node).has_choice_without(()):
                 if not shares_search:
                     yield node
                 shares_search = True
-            elif candidates and room.shortfall.is_enough_with(candidates):
+            elif candidates and shortfall.is_enough_with(candidates):
                 yield node
 
     def _worth_clearing(self, claimant: Claimant) -> Iterator[NodeState]:

@@ -29,6 +29,7 @@ from attrs import define, field, frozen
 from batchsched.actions.eviction.choosing import (
     Choose,
     RoomOn,
+    Shortfall,
     Unit,
     members_of,
     room_with,
@@ -192,6 +193,10 @@ class NodeSearch(ABC):
     def refusing(self) -> list[NodeState]:
         """Return the nodes that may accept it once others are evicted, in the same order."""
         return self.of_set(curable_nodes(self.session, self.task)) if self.curable else []
+
+    def shortfall(self, node: NodeState) -> Shortfall:
+        """Return what it lacks of room on a node."""
+        return Shortfall(self.task, node, Fit.LATER, may_use_idle=self.may_use_idle)
 
     def room_on(
         self,
