@@ -22,7 +22,6 @@ from batchsched.session.session import Session
 from batchsched.session.statements import TakenUnit
 from batchsched.session.victims import Victims
 from batchsched.state.records import Fit, JobState, NodeState, TaskState
-from batchsched.state.shortcuts import Shortcut
 from batchsched.state.vectors import Vector, fits, is_empty, minus, plus, total_of
 
 Unit = Sequence[TaskState]
@@ -242,8 +241,7 @@ class RoomOn:
                 return self.is_enough(taken) and accepts(taken)
 
             return fewest_units(units, is_enough, accepts)
-        is_simple = not (self.is_refused or self._may_choose or self.limits)
-        if choose is None and is_simple and Shortcut.ROOM not in self.session.plain:
+        if choose is None and not (self.is_refused or self._may_choose or self.limits):
             return choose_units(units, self.node, self.shortfall.is_enough_with)
         return (choose or fewest_units)(units, self.is_enough)
 

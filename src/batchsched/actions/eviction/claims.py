@@ -40,7 +40,6 @@ from batchsched.session.victims import EvictionScope, WhyNot
 from batchsched.state.memory import DependsOn, forget, reopening
 from batchsched.state.needs import Need, need_of_task
 from batchsched.state.records import NodeState, QueueState, TaskState
-from batchsched.state.shortcuts import Shortcut
 from batchsched.state.units import EvictionUnit
 from batchsched.state.vectors import Vector, total_of
 
@@ -199,8 +198,6 @@ class ClaimSearch(NodeSearch):
     """The part of a search for a task that is the same on all nodes."""
 
     claim: Claim
-    is_plain: bool = field(init=False)
-    """Whether nothing is foreseen: each node is tried to the end."""
     asked: list[int] = field(init=False)
     """The dimensions that the task requests."""
     by_importance: bool = field(init=False)
@@ -215,7 +212,6 @@ class ClaimSearch(NodeSearch):
 
     def __attrs_post_init__(self) -> None:
         super().__attrs_post_init__()
-        self.is_plain = Shortcut.ROOM in self.session.plain
         point = EvictionScope.OTHER_JOBS.point
         self.by_importance = self.session.plugins.judges[point].by_priority
         self.asked = [d for d, wanted in enumerate(self.task.init_resreq) if wanted >= EPSILON]

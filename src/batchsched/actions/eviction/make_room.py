@@ -46,7 +46,6 @@ from batchsched.session.victims import (
     giving_way,
 )
 from batchsched.state.records import TaskState
-from batchsched.state.shortcuts import Shortcut
 
 # Limits
 
@@ -146,7 +145,6 @@ def make_room(
     ways = _ways(session, task, scope)
     if scope is EvictionScope.SAME_JOB and not task.job.count(TaskStatus.RUNNING):
         return False
-    is_plain = Shortcut.ROOM in session.plain
     limit = limit_on(session, task)
     claimant = Claimant(
         session=session,
@@ -156,7 +154,6 @@ def make_room(
         may_use_idle=may_use_idle,
         recent=rules.recent(session),
         curable=rules.curable,
-        whole_jobs=None if is_plain else {},
         limit=limit,
         within=statement.within,
         kept=statement.kept_for(task),
@@ -187,9 +184,12 @@ def make_room(
 
 def _search(claimant: Claimant) -> Opening | None:
     """Search all nodes for a claimant, with what earlier searches have found out."""
-    is_plain = Shortcut.ROOM in claimant.session.plain
     # What is remembered of a search holds for all nodes, not for those of a set.
-    if is_plain or claimant.within is not None or (claimant.ways and claimant.limit is not None):
+    if (
+        claimant.is_plain
+        or claimant.within is not None
+        or (claimant.ways and claimant.limit is not None)
+    ):
         return find_victims(claimant, SearchOn(claimant, claimant.feasible()))
     known = RememberedSearch(claimant)
     opening: Opening | None = None

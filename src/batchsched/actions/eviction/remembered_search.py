@@ -177,7 +177,7 @@ class RememberedSearch:
         for importance in claimant.importances:
             if best is not None and best.importance < importance:
                 break
-            best = self._first([best, *self._up_to(importance, among)])
+            best = first_on_nodes(claimant, [best, *self._up_to(importance, among)])
             with_jobs.update(node.slot for node, _ in self._with_jobs)
         if best is None:
             # Infeasible nodes are left out too, until they change.
@@ -227,10 +227,6 @@ class RememberedSearch:
             yield opening
             if not self._claimant.by_importance:
                 cheaper = opening.cheaper_on(session)
-
-    def _first(self, openings: Iterable[Opening | None]) -> Opening | None:
-        """Return the best of some openings; of equals, that on the node that is tried first."""
-        return first_on_nodes(self._claimant, openings)
 
     def _close(self, slots: AbstractSet[int]) -> None:
         """Leave nodes out of like searches, where what all claimants may evict is not enough."""

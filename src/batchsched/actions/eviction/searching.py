@@ -31,6 +31,7 @@ from batchsched.actions.eviction.choosing import (
     RoomOn,
     Shortfall,
     Unit,
+    fewest_units,
     members_of,
     room_with,
     units_in_order,
@@ -153,6 +154,8 @@ class NodeSearch(ABC):
     """Whether nodes that refuse it for reasons that evicting can cure are searched too."""
     spares: bool = False
     """Whether what plugins allow at need alone is not taken; see `batchsched.plugin`."""
+    is_plain: bool = field(init=False)
+    """Whether nothing is foreseen or remembered: each node is tried to the end."""
     may_choose: bool = field(init=False)
     """Whether plugins may choose something for it, of which others may hold too much."""
     ahead: Sequence[NodeState] | None = field(init=False, default=None)
@@ -163,6 +166,7 @@ class NodeSearch(ABC):
 
     def __attrs_post_init__(self) -> None:
         session, task = self.session, self.task
+        self.is_plain = Shortcut.ROOM in session.plain
         self.may_choose = session.may_choose(task)
         if looks_ahead(session, task):
             self.ahead = list(nodes_ahead(session, task))
@@ -257,15 +261,16 @@ class Claimant(NodeSearch):
     judges: Judges
     """The plugins whose verdicts count."""
     recent: RecentStarts | None
-    whole_jobs: WholeJobs | None
-    """What was found out about whole jobs in this search; None: each is asked about anew."""
     limit: Unfit | None
     """Why the limits of queues forbid it as long as nobody is evicted, if they do."""
     ways: Sequence[Unit] = ()
     """What others give up for it before anybody is evicted; see `giving_way`."""
+    _whole_jobs: WholeJobs | None = field(init=False)
+    """What was found out about whole jobs in this search; None: each is asked about anew."""
 
     def __attrs_post_init__(self) -> None:
         super().__attrs_post_init__()
+        self._whole_jobs = None if self.is_plain else {}
         if self.ahead is not None:
             self.ahead = self._in_order(self.of_set(self.ahead))
 
@@ -313,7 +318,7 @@ class Claimant(NodeSearch):
         """
         if than is None or not self.by_importance or (self.limit is not None and self.has_room):
             return True  # where only limits are short, victims may be anywhere
-        if Shortcut.ROOM in self.session.plain or node.slot in self.on_the_way:
+        if self.is_plain or node.slot in self.on_the_way:
             return True
         assert self.task.job is not None
         held = held_by_importance(self.session, self.task.job.queue, node)
@@ -440,7 +445,7 @@ class Claimant(NodeSearch):
         if not candidates:
             return Victims()
         in_order = self.session.in_victim_order(candidates)
-        return self.judges.victims(self.task, in_order, self.whole_jobs, self.recent)
+        return self.judges.victims(self.task, in_order, self._whole_jobs, self.recent)
 
     def fewest(
         self,
@@ -459,6 +464,8 @@ class Claimant(NodeSearch):
             task for unit in units for task in unit
         )
         limits = self.is_within_limits if is_limited else None
+        if choose is None and self.is_plain:
+            choose = fewest_units
         chosen = self.room_on(node, refuses=refuses, limits=limits).fewest(units, choose)
         return None if chosen is None else Opening(node, chosen, is_alone, self.by_importance)
 

@@ -189,7 +189,6 @@ def _place(
         may_use_idle=True,
         recent=rules.recent(session),
         curable=rules.curable,
-        whole_jobs=None,
         limit=limit_on(session, task),
         within=statement.within,
         units=[
