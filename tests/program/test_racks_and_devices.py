@@ -368,6 +368,22 @@ def test_a_part_of_a_gpu_that_no_gpu_has_free_is_told_as_that(asked, said):
     assert "device.driver" not in told.out
 
 
+@pytest.mark.parametrize("reserves", [True, False])
+def test_a_shared_gpu_is_not_free_for_whole_ones_whether_or_not_its_reservation_is_there(reserves):
+    labels = {"nvidia.com/gpu.memory": "80000"}  # and no count, so that GPUs are amounts
+    given = [*dumps.kai_queues(), dumps.node("n1", "16", 2, labels=labels)]
+    for name, part in (("g-1", "0.5"), ("g-2", "0.3")):
+        given += kai_part(name, on="n1", group=name, **{"gpu-fraction": part})
+        holder = {"app": "kai-resource-reservation", "runai-gpu-group": name}
+        where = {"on": "n1", "namespace": "kai-resource-reservation", "labels": holder}
+        given += [dumps.pod(f"gpu-reservation-{name}", "0", 1, **where)] if reserves else []
+    given += [dumps.kai_group("whole", 1), *dumps.kai_pods("whole", 1, 1)]
+    told = why("whole", given=given)
+    assert "waits, no room" in told.lines[0]
+    (nearest,) = (line for line in told.lines if line.startswith("  n1 "))
+    assert nearest.split()[:4] == ["n1", "lacks", "1", "GPU"]
+
+
 def test_a_claim_that_no_pod_uses_is_named_and_never_said_to_stay():
     given = [dumps.node("n1"), *devices({}), claim("left", has=["d0"]), claim("c1")]
     told = why("want", given=[*given, *job("want", "c1")])

@@ -51,12 +51,13 @@ from batchsched.kubernetes.shared_gpus import (
     give_gpu_claim,
     gpu_groups,
     is_reservation,
+    missing_reservations,
     need_memory,
     partitioned_by,
     slices_of,
     with_shared_gpus,
 )
-from batchsched.model.cluster import NodeInfo
+from batchsched.model.cluster import NodeInfo, TaskInfo
 from batchsched.model.constraints import (
     NodeSelectorTerm,
     Operator,
@@ -87,6 +88,8 @@ class DevicesRead:
         """Those that several nodes reach."""
         self.counter_sets: list[CounterSet] = []
         self.held: list[DevicePick] = []
+        self.reservations: Sequence[TaskInfo] = ()
+        """What holds the rest of shared GPUs, where the dump does not have it."""
         self.unread: dict[str, str] = {}
         """The pods of which a claim was not given, by UID, and its name, or that of its template:
         they are taken not to have it."""
@@ -487,6 +490,8 @@ class DevicesRead:
                 left = 0 if are_devices else max(0, 1000 - used)
                 resreq = with_amounts(task.resreq, {api.GPU: left})
                 pod.task = evolve(task, resreq=resreq, init_resreq=None)
+        if not are_devices:
+            self.reservations = missing_reservations(held, pods, {one.name for one in self.nodes})
 
     def _give_gpus(self, pods: Sequence[Pod], parts: Sequence[Parts | None]) -> None:
         """Give pods claims of GPUs that are told one by one."""

@@ -253,6 +253,7 @@ class ObjectsReader:
         self._bind(self._pods)
         self._devices = DevicesRead(objects, nodes)
         self._devices.take(self._pods)
+        self._others += self._devices.reservations
         self._native = NativeGroups(objects, self._priorities)
         self._batch = BatchGroups(objects, self._priorities, of_kai)
         self._kueue = Kueue(

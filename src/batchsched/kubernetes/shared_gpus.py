@@ -7,7 +7,7 @@ of one or more, and name in labels the shared GPUs that they have been given.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from fractions import Fraction
 from math import ceil
 
@@ -23,7 +23,7 @@ from batchsched.kubernetes.pods import (
     Pod,
     requiring,
 )
-from batchsched.model.cluster import NodeInfo
+from batchsched.model.cluster import NodeInfo, TaskInfo, TaskStatus
 from batchsched.model.constraints import (
     Operator,
     Requirement,
@@ -42,7 +42,8 @@ from batchsched.model.resources import Resource
 _FRACTION = "gpu-fraction"
 _GPU_MEMORY = "gpu-memory"
 _NUMBER_OF_GPUS = "gpu-fraction-num-devices"
-_RESERVATION = "kai-resource-reservation"
+RESERVATION = "kai-resource-reservation"
+"""The label and the namespace of pods that hold shared GPUs."""
 _COUNT_LABEL, MEMORY_LABEL = "nvidia.com/gpu.count", "nvidia.com/gpu.memory"
 _MEMORY = "memory"
 _UNKNOWN_MEMORY = 100
@@ -52,7 +53,38 @@ _OF_GPUS = 'device.driver == ""'
 
 def is_reservation(pod: Pod) -> bool:
     """Return whether a pod holds a GPU that others share."""
-    return pod.task.labels.get("app") == _RESERVATION
+    return pod.task.labels.get("app") == RESERVATION
+
+
+def missing_reservations(
+    held: Mapping[tuple[str | None, str], int], pods: Sequence[Pod], nodes: Container[str]
+) -> list[TaskInfo]:
+    """Return what holds the rest of shared GPUs of which a dump lacks the reservation.
+
+    Args:
+        held: what pods hold of them, in thousandths, by node and group.
+        pods: all pods.
+        nodes: the names of the nodes.
+
+    """
+    there = {
+        (pod.task.node_name, group)
+        for pod in pods
+        if is_reservation(pod)
+        for group in gpu_groups(pod.task.labels)
+    }
+    return [
+        TaskInfo(
+            uid=f"gpu-reservation/{node}/{group}",
+            name=f"gpu-reservation-{node}-{group}",
+            namespace=RESERVATION,
+            resreq=Resource(scalars={api.GPU: 1000 - used}),
+            status=TaskStatus.RUNNING,
+            node_name=node,
+        )
+        for (node, group), used in sorted(held.items(), key=str)
+        if node in nodes and used < 1000 and (node, group) not in there  # noqa: PLR2004 - a whole GPU
+    ]
 
 
 def gpu_groups(labels: Mapping[str, str]) -> Iterator[str]:
