@@ -186,7 +186,7 @@ def test_a_gang_that_no_rack_could_hold_never_fits_and_nothing_says_otherwise():
         "team/g waits, never fits: no rack could hold both tasks even if it were empty; "
         "the roomiest could hold 1"
     )
-    assert "if it were first, 1 of 2 more would fit now" in told.out
+    assert "if it were first, 1 of 2 more would fit in one rack now" in told.out
     assert "fits on 0 of 2 nodes now" in told.out
     assert [line.split() for line in told.lines if line.startswith("  r")] == [
         ["r0", "1", "of", "2", "lacks", "1", "cpu"],
@@ -294,7 +294,7 @@ def test_slices_are_counted_as_slices():
         "team/g waits, never fits: no block could hold 2 slices of 2 tasks, each in one rack, "
         "even if it were empty; the roomiest could hold 1"
     )
-    assert "if it were first, 2 of 4 more would fit now" in told.out
+    assert "if it were first, 2 of 4 more would fit in one block now" in told.out
 
 
 @pytest.mark.parametrize("asked", ["required-topology", "preferred-topology"])

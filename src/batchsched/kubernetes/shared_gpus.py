@@ -83,7 +83,7 @@ def missing_reservations(
             node_name=node,
         )
         for (node, group), used in sorted(held.items(), key=str)
-        if node in nodes and used < 1000 and (node, group) not in there  # noqa: PLR2004 - a whole GPU
+        if node is not None and node in nodes and used < 1000 and (node, group) not in there  # noqa: PLR2004 - a whole GPU
     ]
 
 

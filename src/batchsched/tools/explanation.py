@@ -311,7 +311,10 @@ class Explanation(Report):
             text = f"{self.ready} of {self.min_available} tasks that must start together are ready"
             if self.position is not None and not (self.why and self.why.about is About.JOB):
                 fit = min(self.at_once, self.lacking)
-                text += f"; if it were first, {fit} of {self.lacking} more would fit now"
+                where = ""
+                if self.nearest_domains and self.nearest_domains[0].needed == self.lacking:
+                    where = f" in one {level_word(self.level)}"
+                text += f"; if it were first, {fit} of {self.lacking} more would fit{where} now"
             yield text
         for group in self.groups:
             what = "groups in it" if group.of_groups else "tasks"
