@@ -3,6 +3,19 @@
 ``python -m tests.quality.possible [--worlds 2000] [--seed 1] [--actions allocate,preempt]`` prints
 each kind of fault with its smallest example; with ``--features racks,devices`` only these are
 drawn, and ``--code 3`` prints as many as code.
+
+Of 4,941 clusters that were asked, from seed 49,010,000 on and under the actions in turn, the law
+broke in 5: it holds in 99.90 %. The kinds that are left, and why:
+
+- Gangs of tasks that are not alike (devices, ports, pod slots, affinity) are tried in task order
+  and in one other, the largest first or in reverse, and some have room in a third one alone.
+- A task that must be near others is tried again after others of its job if no node accepts it;
+  where one does and is full, the turn ends before others of the job make a new place.
+- Who needs one task but has segments of two counts the second as one that it does not need: it
+  evicts nobody for it whom the fair share of its queue covers.
+- `reclaim` or `preempt` alone does not always try others for the first task if that fits nowhere:
+  `allocate` does, which other orders have.
+- The segments of a job whose groups ask for domains of their own are not kept.
 """
 
 from __future__ import annotations
