@@ -85,7 +85,7 @@ ROWS = (
         ledger=True,
     ),
     Row(
-        name="budgets and limits, full",
+        name="both on a full cluster",
         arguments={"limits": LIMITS},
         budgets=True,
         ledger=True,
