@@ -19,6 +19,7 @@ TESTED = ("3.11", "3.12", "3.13", "3.14")
 THIS_VERSION = f"{sys.version_info[0]}.{sys.version_info[1]}"
 OF_OTHER_PYTHONS = (
     "tests/golden/test_golden.py::test_every_case_is_decided_as_expected",
+    "--deselect=tests/golden/test_golden.py::test_every_case_is_decided_as_expected[medium]",
     *("tests/scenarios", "tests/transition"),
     "src",
 )
@@ -37,10 +38,13 @@ OF_PROGRAM = (
 QUIETLY = ("-n", "auto", "--dist", "loadgroup", "-q")
 QUICK = ("-m", "not slow", "--hypothesis-profile=quick")
 """What `test --quick` leaves out: what takes long, and most examples of property tests."""
-REST = ("-m", "slow or hypothesis", "--hypothesis-profile=rest", "--durations=40")
-"""What `test --quick` left out; property tests, of which it tried five examples, run again.
+REST = (
+    *("-m", "(slow or hypothesis) and not night"),
+    *("--hypothesis-profile=rest", "--durations=40"),
+)
+"""What `test --quick` left out, but for searches; property tests, of which it tried five examples.
 
-They try at most 30; all that they ask for in `nightly`, and where no profile is named. It tells
+They try at most 20; all that they ask for in `nightly`, and where no profile is named. It tells
 what took longest.
 """
 OF_EXTRAS = (
@@ -50,7 +54,8 @@ OF_EXTRAS = (
 )
 """What needs libraries that few tests need: plots, tables, and a dask cluster."""
 WITHOUT_NUMPY = (
-    "tests/golden/test_golden.py::test_every_case_is_decided_as_expected",
+    "tests/golden/test_golden.py::test_every_case_is_decided_as_expected[constraints]",
+    "tests/golden/test_golden.py::test_every_case_is_decided_as_expected[tree]",
     *("tests/scenarios", "tests/placement", "tests/live/test_laws.py", "tests/test_import.py"),
     "tests/properties/test_plain.py::test_a_plain_cycle_decides_and_says_the_same",
     "--ignore=tests/placement/test_arrays.py",

@@ -11,6 +11,7 @@ import pytest
 from attrs import frozen
 from tests.support import golden as check
 from tests.support.engines import VectorisedPlacement, arrays
+from tests.support.nightly import IS_NIGHTLY
 
 from batchsched import CycleResult, Scheduler, SchedulerConfig, Snapshot
 
@@ -18,6 +19,8 @@ FILES = check.golden_files()
 HOW_MANY = 3124
 LARGE = ("backfill", "evict", "medium", "mixed", "preempt", "reclaim", "reserve")
 """The families of cases that take long."""
+EVERY = 3 if IS_NIGHTLY else 12
+"""Of how many cases one is decided once more, in another way; each way takes others."""
 
 
 @frozen(eq=False)
@@ -32,16 +35,30 @@ class Decided:
     result: CycleResult
 
 
-@lru_cache
+@lru_cache(maxsize=len(FILES))
+def cases_of(path: Path) -> list[dict[str, Any]]:
+    """Read the cases of a file, once for all tests."""
+    return list(check.load_cases(path))
+
+
+@lru_cache(maxsize=HOW_MANY)
+def decide(path: Path, place: int) -> Decided:
+    """Decide a case of a file, once for all tests."""
+    case = cases_of(path)[place]
+    scheduler = Scheduler(SchedulerConfig.from_mapping(case["conf"]))
+    snapshot = check.snapshot_of(case)
+    before = pickle.dumps(snapshot)
+    return Decided(case, scheduler, snapshot, before, scheduler.schedule(snapshot))
+
+
 def decided(path: Path) -> list[Decided]:
-    """Decide the cases of a file, once for all tests."""
-    found: list[Decided] = []
-    for case in check.load_cases(path):
-        scheduler = Scheduler(SchedulerConfig.from_mapping(case["conf"]))
-        snapshot = check.snapshot_of(case)
-        before = pickle.dumps(snapshot)
-        found.append(Decided(case, scheduler, snapshot, before, scheduler.schedule(snapshot)))
-    return found
+    """All cases of a file."""
+    return [decide(path, place) for place in range(len(cases_of(path)))]
+
+
+def some_decided(path: Path, first: int) -> list[Decided]:
+    """Some cases of a file, from the one at a place on."""
+    return [decide(path, place) for place in range(first, len(cases_of(path)), EVERY)]
 
 
 def name_of(path: Path) -> str:
@@ -62,7 +79,7 @@ of_each_file = pytest.mark.parametrize(
 
 @pytest.mark.slow
 def test_no_case_is_missing() -> None:
-    assert sum(1 for path in FILES for _ in check.load_cases(path)) == HOW_MANY
+    assert sum(len(cases_of(path)) for path in FILES) == HOW_MANY
 
 
 @of_each_file
@@ -82,14 +99,13 @@ def test_every_case_is_decided_the_same_on_arrays(
     monkeypatch.setattr(arrays, "FEW", 0)  # however few nodes there are
     other = [
         one.case["name"]
-        for one in decided(path)[::3]
+        for one in some_decided(path, 2)
         if Scheduler(one.scheduler.config, placement=VectorisedPlacement).schedule(one.snapshot)
         != one.result
     ]
     assert other == []
 
 
-@pytest.mark.slow
 @of_each_file
 def test_scheduling_leaves_the_snapshot_as_it_was(path: Path) -> None:
     changed = [
@@ -103,7 +119,7 @@ def test_scheduling_leaves_the_snapshot_as_it_was(path: Path) -> None:
 def test_the_same_scheduler_decides_a_snapshot_the_same_again(path: Path) -> None:
     other = [
         one.case["name"]
-        for one in decided(path)[::12]  # what a scheduler keeps does not depend on the case
+        for one in some_decided(path, 1)
         if one.scheduler.schedule(pickle.loads(one.before)) != one.result
     ]
     assert other == []
@@ -114,7 +130,7 @@ def test_the_same_scheduler_decides_a_snapshot_the_same_again(path: Path) -> Non
 def test_decisions_do_not_depend_on_the_order_in_which_anything_is_given(path: Path) -> None:
     other = [
         one.case["name"]
-        for one in decided(path)[1::3]  # others are decided on arrays
+        for one in some_decided(path, 1)
         if one.scheduler.schedule(check.snapshot_of(one.case, shuffle=1)) != one.result
     ]
     assert other == []

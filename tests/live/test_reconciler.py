@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from random import Random
 
 import pytest
@@ -31,7 +30,6 @@ from batchsched.live import (
 )
 
 JOB = JobInfo(name="j", queue="q")
-IS_NIGHTLY = os.environ.get("BATCHSCHED_NIGHTLY") == "1"
 
 
 def node(name: str, cpus: int = 1) -> NodeInfo:
@@ -386,7 +384,8 @@ def test_a_reconciled_cluster_stays_true_under_faults(seed):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", range(2, 6) if IS_NIGHTLY else (2,))
+@pytest.mark.night
+@pytest.mark.parametrize("seed", range(2, 6))
 def test_nothing_is_lost_in_many_cycles_with_faults(seed):
     cycles = 5_000
     server, kept = run(seed, cycles)

@@ -78,6 +78,7 @@ def test_a_living_cluster_decides_the_same_without_shortcuts(shortcuts: tuple[st
 
 
 @pytest.mark.slow
+@pytest.mark.night
 @pytest.mark.parametrize("name", WORKLOADS)
 @pytest.mark.parametrize("shortcut", SHORTCUTS[:-1])
 def test_each_shortcut_alone_may_be_plain_in_the_workloads_that_are_measured(

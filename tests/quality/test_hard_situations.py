@@ -38,6 +38,7 @@ from batchsched.testing import Cycle, configs, snapshots, with_devices
 
 pytestmark = [
     pytest.mark.slow,
+    pytest.mark.night,
     pytest.mark.filterwarnings("ignore:Generating overly large repr"),  # nothing is shrunk
 ]
 

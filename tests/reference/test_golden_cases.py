@@ -4,11 +4,12 @@ import pytest
 
 from tests.reference import reference_schedule
 from tests.support import golden as check
+from tests.support.nightly import IS_NIGHTLY
 
 pytestmark = pytest.mark.slow
 
 # All cases pass; a sample keeps the tests short.
-SAMPLE = slice(None, None, 10)
+SAMPLE = slice(3, None, 10 if IS_NIGHTLY else 30)
 SAMPLE_OF_LARGE = slice(13, None, 24)  # all actions; the first case takes five times as long
 IN_ORDER_OF_BINDING = ("backfill.jsonl.gz", "reserve.jsonl.gz")
 # In these, a gang that lost tasks is completed before others start, which their order of binding

@@ -1,4 +1,4 @@
-"""How many examples a law tries: few in each run, and a thousand at night.
+"""What is tried in each run is little of what is tried at night: of laws a thousand examples.
 
 `tasks.py nightly` sets ``BATCHSCHED_NIGHTLY=1``, and draws other examples each time.
 """

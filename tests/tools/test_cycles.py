@@ -163,6 +163,7 @@ def test_capacity_with_reclaim_and_preempt_comes_to_an_end(config: SchedulerConf
 
 
 @pytest.mark.slow
+@pytest.mark.night
 @pytest.mark.parametrize("config", CAPACITY[1:], ids=lambda config: config.actions[0].name)
 def test_capacity_comes_to_an_end_in_many(config: SchedulerConfig) -> None:
     assert find_cycles(config, worlds=800) is None
