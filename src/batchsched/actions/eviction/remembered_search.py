@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Hashable, Iterable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
-from functools import partial
+from functools import cached_property, partial
 from itertools import islice
 
 from attrs import frozen
@@ -24,6 +24,7 @@ from batchsched.actions.eviction.searching import (
     Importance,
     Opening,
     SearchOn,
+    sums_by_importance,
 )
 from batchsched.session.session import Session
 from batchsched.session.victims import (
@@ -32,19 +33,24 @@ from batchsched.session.victims import (
 )
 from batchsched.state.memory import DependsOn, Remembered, forget, reopening, running_slots
 from batchsched.state.records import NodeState, QueueState, TaskState
-from batchsched.state.vectors import Vector, fits, total_of
+from batchsched.state.vectors import Vector, fits, minus, total_of
 
 MOST_AT_ONCE = 256
 """The most nodes about which plugins are asked at once."""
 
 
-@frozen
+@frozen(slots=False)
 class _Unshielded:
     """The tasks on a node that no plugin shields."""
 
     tasks: Sequence[TaskState]
     total: Vector
     """What they hold together."""
+
+    @cached_property
+    def by_importance(self) -> Sequence[tuple[Importance, Vector]]:
+        """What those up to each importance hold."""
+        return sums_by_importance(self.tasks, minus(self.total, self.total))
 
 
 def slots_of_queue(session: Session, queue: QueueState) -> AbstractSet[int]:
@@ -147,11 +153,13 @@ class RememberedSearch:
         """The nodes where the victims of a like search were not enough."""
         self._above: dict[Importance, set[int]] = {}
         """The nodes that are known to need victims that are more important, if that matters."""
+        self._least: dict[int, Importance | None] = {}
+        """How important victims are at least, shielded or not; None: they are not enough."""
         if len(claimant.importances) > 1:
-            asked = "above", task.init_resreq, claimant.may_use_idle, job.queue
-            self._above = session.remembered.recall(
-                asked, dict[Importance, set[int]], _forget_in_each, DependsOn.NODES
-            )
+            asked = task.init_resreq, claimant.may_use_idle, job.queue
+            of_nodes = partial(session.remembered.recall, reads=DependsOn.NODES)
+            self._above = of_nodes(("above", *asked), dict[Importance, set[int]], _forget_in_each)
+            self._least = of_nodes(("least", *asked), dict[int, Importance | None], forget)
         self._too_small: list[int] = []
         self._undecided: set[int] = set()
         """The nodes where it depends on limits too whether the victims are enough."""
@@ -256,20 +264,21 @@ class RememberedSearch:
         claimant = self._claimant
         request, may_use_idle = claimant.task.init_resreq, claimant.may_use_idle
         nodes = iter(claimant.feasible(among) if among else ())
-        if importance != claimant.importances[-1]:
+        is_last = importance == claimant.importances[-1]
+        if not is_last:
             nodes = (node for node in nodes if self._may_do(node, importance))
         at_once = 1
         while some := list(islice(nodes, at_once)):
             self._ask_about(some)
             for node in some:
                 known = self._unshielded.get(node.slot)
-                if known is not None and fits(
+                if known is None or not fits(
                     request, room_with(node, known.total, may_use_idle=may_use_idle)
                 ):
-                    yield node, known.tasks
-                else:
                     self._too_small.append(node.slot)
                     self._visited.add(node.slot)
+                elif is_last or claimant.is_enough_up_to(importance, known.by_importance, node):
+                    yield node, known.tasks
             at_once = min(2 * at_once, MOST_AT_ONCE)
 
     def nodes_to_clear(self) -> Iterator[NodeState]:
@@ -281,11 +290,13 @@ class RememberedSearch:
         self._open.difference_update(self._too_small)
 
     def _may_do(self, node: NodeState, importance: Importance) -> bool:
-        """Return whether victims up to an importance may be enough on a node."""
-        least = self._claimant.least_on(node)
-        for each in self._claimant.importances:
-            if least is None or each < least:
-                self._above.setdefault(each, set()).add(node.slot)
+        """Return whether victims up to an importance may be enough on a node, shielded or not."""
+        if node.slot not in self._least:
+            least = self._least[node.slot] = self._claimant.least_on(node)
+            for each in self._claimant.importances:
+                if least is None or each < least:
+                    self._above.setdefault(each, set()).add(node.slot)
+        least = self._least[node.slot]
         return least is not None and least <= importance
 
     def _ask_about(self, nodes: Sequence[NodeState]) -> None:

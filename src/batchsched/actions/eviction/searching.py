@@ -332,12 +332,27 @@ class Claimant(NodeSearch):
 
         However much plugins let go. O(importances there).
         """
-        request, may_use_idle = self.task.init_resreq, self.may_use_idle
         assert self.task.job is not None
-        for importance, held in held_by_importance(self.session, self.task.job.queue, node):
+        return self._least_of(held_by_importance(self.session, self.task.job.queue, node), node)
+
+    def _least_of(
+        self, sums: Iterable[tuple[Importance, Vector]], node: NodeState
+    ) -> Importance | None:
+        request, may_use_idle = self.task.init_resreq, self.may_use_idle
+        for importance, held in sums:
             if fits(request, room_with(node, held, may_use_idle=may_use_idle)):
                 return importance
         return None
+
+    def is_enough_up_to(
+        self, importance: Importance, sums: Sequence[tuple[Importance, Vector]], node: NodeState
+    ) -> bool:
+        """Return whether tasks up to an importance may be enough on a node, given their sums.
+
+        `sums`: as of `sums_by_importance`. O(importances there).
+        """
+        least = self._least_of(sums, node)
+        return least is not None and least <= importance
 
     def is_within_limits(self, gone: Sequence[TaskState]) -> bool:
         """Return whether the limits of queues allow it once some tasks have left."""
@@ -522,20 +537,31 @@ def held_by_importance(
     """
     of_nodes = session.remembered.recall(
         ("held by importance", queue),
-        dict[int, list[tuple[Importance, Vector]]],
+        dict[int, Sequence[tuple[Importance, Vector]]],
         forget,
         DependsOn.NODES,
     )
     known = of_nodes.get(node.slot)
     if known is None:
-        by_importance: dict[Importance, list[Vector]] = {}
-        for other in session.running_on(node).of_queue(queue):
-            by_importance.setdefault(importance_of(other), []).append(other.resreq)
-        known, held = of_nodes.setdefault(node.slot, []), session.dimensions.zero
-        for importance in sorted(by_importance):
-            held = total_of([held, *by_importance[importance]], held)
-            known.append((importance, held))
+        known = of_nodes[node.slot] = sums_by_importance(
+            session.running_on(node).of_queue(queue), session.dimensions.zero
+        )
     return known
+
+
+def sums_by_importance(
+    tasks: Iterable[TaskState], zero: Vector
+) -> Sequence[tuple[Importance, Vector]]:
+    """Return what tasks up to each importance hold, by importance, the least first. O(tasks)."""
+    by_importance: dict[Importance, list[Vector]] = {}
+    for task in tasks:
+        by_importance.setdefault(importance_of(task), []).append(task.resreq)
+    sums: list[tuple[Importance, Vector]] = []
+    held = zero
+    for importance in sorted(by_importance):
+        held = total_of([held, *by_importance[importance]], zero)
+        sums.append((importance, held))
+    return sums
 
 
 def _stay(*_: object) -> None:
