@@ -12,7 +12,9 @@ from __future__ import annotations
 import argparse
 import gc
 from collections.abc import Callable
+from functools import partial
 from math import log
+from random import Random
 from time import process_time
 
 from attrs import evolve, frozen
@@ -47,6 +49,7 @@ __all__ = ["AXES", "Axis", "main", "measure"]
 HOSTNAME = "kubernetes.io/hostname"
 PLAIN = "allocate, backfill"
 ALL_ACTIONS = "reclaim, allocate, backfill, preempt"
+PREEMPT = "allocate, preempt"
 DISPLACE: list[dict[str, object]] = [
     {"name": "allocate"},
     {"name": "backfill", "arguments": {"strategy": "displace"}},
@@ -223,6 +226,26 @@ def claimants(count: int) -> Snapshot:
     return cluster(nodes(count), held + come, queues=2)
 
 
+def full(count: int, *, priorities: int) -> Snapshot:
+    """Full nodes of twelve single tasks of some priorities, and tasks that are worth more.
+
+    One comes for fifty nodes. The least important ones are on one node in ten.
+    """
+    random = Random(count)
+    size, held = amount(5000, 20 * GIB), list[JobInfo]()
+    for number in range(12 * count):
+        place = number // 12
+        least = 1 if place % 10 == 9 else min(2, priorities)
+        uid, priority = f"r{number}", random.randint(least, priorities)
+        one = evolve(running(uid, place, size), priority=priority)
+        held.append(evolve(job(uid, one, minimum=0), priority=priority))
+    come = [
+        evolve(job(uid, evolve(task(uid, size), priority=9)), priority=9)
+        for uid in (f"c{number}" for number in range(max(1, count // 50)))
+    ]
+    return cluster(nodes(count), held + come, queues=1)
+
+
 def preferences(count: int) -> Snapshot:
     """Jobs of ten tasks with preferences of their own."""
     jobs: list[JobInfo] = []
@@ -264,6 +287,8 @@ AXES = (
     Axis(name="within-a-job", make=within_a_job, largest=800, actions=ALL_ACTIONS),
     Axis(name="displaced", make=displaced, largest=800, actions=DISPLACE),
     Axis(name="claimants", make=claimants, largest=800, actions=ALL_ACTIONS),
+    Axis(name="one-priority", make=partial(full, priorities=1), largest=5000, actions=PREEMPT),
+    Axis(name="five-priorities", make=partial(full, priorities=5), largest=5000, actions=PREEMPT),
     Axis(name="preferences", make=preferences, largest=400),
     Axis(name="own-shapes", make=own_shapes, largest=400),
 )
