@@ -245,11 +245,19 @@ class Cover:
 
     __slots__ = ("_covered", "_held", "_least", "_sure", "size", "units")
 
-    def __init__(self, units: Iterable[EvictionUnit], dimensions: int) -> None:
-        """Begin with some units, of which none is covered yet. O(units log units)."""
-        self.units = sorted([unit for unit in units if not unit.is_backfill], key=by_value)
+    def __init__(
+        self, units: Iterable[EvictionUnit], dimensions: int, *, are_in_order: bool = False
+    ) -> None:
+        """Begin with some units, of which none is covered yet. O(units log units).
+
+        `are_in_order`: whether the most valuable ones are given first. O(units) then.
+        """
+        self.units = [unit for unit in units if not unit.is_backfill]
+        if not are_in_order:
+            self.units.sort(key=by_value)
         """All of them, the most valuable first, without backfill units, which are never covered."""
-        self._least: Vector = tuple(map(min, zip(*[unit.size for unit in self.units], strict=True)))
+        sizes = {unit.size for unit in self.units}  # mostly few
+        self._least: Vector = tuple(map(min, zip(*sizes, strict=True)))
         """By dimension, at most what any unit holds; empty: there was none yet."""
         self._covered: set[EvictionUnit] = set()
         self._sure = 0
@@ -271,12 +279,16 @@ class Cover:
     def would_cover(self, unit: EvictionUnit, share: Vector) -> bool:
         """Return whether a unit that is not there would be covered at its place.
 
-        All units must be up to date. O(units between its place and the first not covered).
+        All units must be up to date. O(units between its place and the first not covered, or the
+        first of all).
         """
         place = bisect_left(self.units, unit.order, key=by_value)
-        taken = self._held
-        for other in self.units[place : self._sure]:
-            taken = minus(taken, other.size)
+        if 2 * place < self._sure:
+            taken = total_of([other.size for other in self.units[:place]], (0,) * len(share))
+        else:
+            taken = self._held
+            for other in self.units[place : self._sure]:
+                taken = minus(taken, other.size)
         for other in self.units[self._sure : place]:
             if other in self._covered:
                 taken = plus(taken, other.size)
@@ -597,7 +609,7 @@ class RememberedCoverage(Coverage):
         cover = known.others.get(share)
         if cover is None:
             units = known.cover.covered() if share is Share.MET else known.cover.units
-            cover = known.others[share] = Cover(units, len(self._accounts.held))
+            cover = known.others[share] = Cover(units, len(self._accounts.held), are_in_order=True)
             cover.update(self._most(leaf, share))
         return cover
 
