@@ -57,6 +57,14 @@ def test_slices_of_gpus_count_as_gpus_of_quotas():
     assert states([*given, dumps.node("n2", "8", 1)])["w"] == "Starts"
 
 
+def test_a_part_of_a_gpu_beyond_a_limit_never_fits_where_no_node_takes_it():
+    part = {"gpu-fraction": "0.5"}
+    asking = [dumps.kai_group("w", 1, queue="q"), *dumps.kai_pods("w", 1, notes=part)]
+    given = [queue("top"), queue("q", "top", 0.25, 0.25), *asking]
+    assert states([*given, dumps.node("n1", "8", 1)]) == {"w": "Quota"}
+    assert states([*given, partitioned("n1")]) == {"w": "NeverFits"}
+
+
 def test_a_part_of_a_gpu_is_not_placed_on_a_partitioned_node():
     for label, value in (("nvidia.com/mig.strategy", "mixed"), ("x/mig-enabled", "true")):
         node = dumps.node("n1", "8", 2, labels={label: value})

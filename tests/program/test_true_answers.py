@@ -719,6 +719,16 @@ def test_what_its_scheduler_refuses_is_not_promised_what_others_leave():
     assert "waits, promised" in why("high", given=given).lines[0]
 
 
+def test_that_a_job_never_preempts_is_said_in_words():
+    never = dumps.pod("w-0", "3", schedulingGroup={"podGroupName": "w"}, priority=9)
+    never["spec"]["preemptionPolicy"] = "Never"
+    group = {"podGroupName": "h"}
+    given = [dumps.node("n1"), dumps.native_group("w", 1), never, dumps.native_group("h", 1)]
+    told = run("why", "w", given=[*given, dumps.pod("h-0", "3", on="n1", schedulingGroup=group)])
+    said = "preempt may evict nobody for it: it never preempts (preemptionPolicy Never)"
+    assert said in told.out
+
+
 def test_groups_of_kai_that_are_not_preemptible_stay_within_the_quota():
     given = [kai_queue_with(1), dumps.node("n1", "8", 4)]
     given += kai_gang("a", 1, "n1", priorityClassName="inference")

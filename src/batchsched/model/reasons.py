@@ -250,7 +250,9 @@ covered by its queue's share: 7, would still be 2 GPUs short on n3
     def told(self, time: Callable[[float], str], /) -> str:
         """Return the report in one line, with times as a function tells them."""
         if self.refusals and not self.refusals[0].count:
-            return f"{self.action} may evict nobody for it: {self.refusals[0].told(time)}"
+            refusal = self.refusals[0]
+            why = refusal.told(time, rule=_OF_CLAIMS.get(refusal.rule, ""))
+            return f"{self.action} may evict nobody for it: {why}"
         ending = [refusal for refusal in self.refusals if refusal.until is not None]
         parts: list[str] = []
         for why, count in by_frequency(self.out):
@@ -724,6 +726,15 @@ def waits_for_leader(leader: TaskInfo, tally: NodeTally) -> PendingReason:
 
 MINIMUM_RUNTIME = "minimum-runtime"
 """The rule that keeps what has started recently, of the plugin ``protection`` or of an action."""
+NEVER_PREEMPTS = "never-preempts"
+"""The rule that lets no tasks be evicted for a job that says so of itself."""
+CLAIM_DELAY = "claim-delay"
+"""The rule that lets no tasks be evicted for a job before it has waited long enough."""
+_OF_CLAIMS = {
+    NEVER_PREEMPTS: "it never preempts (preemptionPolicy Never)",
+    CLAIM_DELAY: "it has not waited long enough (claim-delay)",
+}
+"""The rules that refuse claims themselves, in words."""
 NOT_RECLAIMABLE = "queue-not-reclaimable"
 """The rule that keeps what is in or below a queue that is not reclaimable."""
 

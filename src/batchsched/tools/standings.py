@@ -520,11 +520,11 @@ class Standings:
             return
         never = ""
         if not is_told and waiting and not counts.has_minimum(Counting.READY):
-            limited = self._beyond_limit(counts)
+            never = self._never(job, counts.needed)
+            limited = None if never else self._beyond_limit(counts)
             if limited is not None:
                 yield limited
                 return
-            never = self._never(job, counts.needed)
         elif not is_told and waiting and WhyPending.NO_NODE in of_room:
             alone = [self._empty.why_never(_one_by_one(job, [each]), 1) for each in waiting]
             never = alone[0] if all(alone) else ""
@@ -573,9 +573,13 @@ class Standings:
 
     def _by_reason(self, counts: TaskCounts, state: JobStatus, reason: PendingReason) -> Blocker:
         if state is JobStatus.QUOTA:
-            limited = self._beyond_limit(counts)
-            if limited is not None and not counts.has_minimum(Counting.READY):
-                return limited
+            if not counts.has_minimum(Counting.READY):
+                never = self._never(counts.job, counts.needed)
+                if never:  # whatever its queue may hold
+                    return _blocker(JobStatus.NEVER_FITS, "", never)
+                limited = self._beyond_limit(counts)
+                if limited is not None:
+                    return limited
             refusal, own = reason.refusal, counts.job.queue
             name = own if refusal is None else refusal.queue or own
             text = self._quota_text(name, reason)

@@ -25,7 +25,7 @@ from attrs import field, frozen
 
 from batchsched.errors import Fault, SnapshotError
 from batchsched.model.cluster import Preemptible, TaskStatus
-from batchsched.model.reasons import MINIMUM_RUNTIME
+from batchsched.model.reasons import CLAIM_DELAY, MINIMUM_RUNTIME, NEVER_PREEMPTS
 from batchsched.plugin.arguments import Arguments
 from batchsched.plugin.extension_points import Changes, NothingToDo, Refused, Verdict
 from batchsched.plugin.hints import EvictionHints
@@ -233,12 +233,12 @@ class _Protection:
     def _claim_refusal(self, job: JobState, /) -> Refused | None:
         info = job.info
         if not info.preempts:
-            return Refused("never-preempts")
+            return Refused(NEVER_PREEMPTS)
         delay = self._plugin.claim_delay if info.claim_delay is None else info.claim_delay
         if delay:
             since = max(info.waits_since, info.last_evicted or info.waits_since)
             if self._view.now < since + delay:
-                return Refused("claim-delay", since + delay)
+                return Refused(CLAIM_DELAY, since + delay)
         return None if self._limits is None else self._limits.refuses_claims_of(job)
 
     # Who may be evicted
