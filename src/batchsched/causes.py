@@ -299,7 +299,17 @@ class HoldKind(Enum):
         *("ClaimMissing", JobStatus.CLAIM_MISSING, "a claim of it does not exist"),
         *("the claim {} does not exist", "the claim {}exists"),
     )
-    """A claim of devices that it names, or the template of one, does not exist."""
+    """A claim of devices that it names does not exist."""
+    CLAIM_TEMPLATE_MISSING = (
+        *("ClaimTemplateMissing", JobStatus.CLAIM_MISSING, "a claim template of it does not exist"),
+        *("the claim template {} does not exist", "the claim template {}exists"),
+    )
+    """The template of a claim of devices that it names does not exist."""
+    DEVICE_CLASS_MISSING = (
+        *("DeviceClassMissing", JobStatus.CLAIM_MISSING, "a device class of it does not exist"),
+        *("the device class {} does not exist", "the device class {}exists"),
+    )
+    """The class of devices that one of its claims names does not exist."""
     NAMESPACE_QUOTA = (
         *("NamespaceQuota", JobStatus.INCOMPLETE, "the ResourceQuota of its namespace is used up"),
         *("ResourceQuota {} is used up", "ResourceQuota {}has room for its pods"),
@@ -346,6 +356,7 @@ class HoldKind(Enum):
         return self in (
             *(HoldKind.GROUP_MISSING, HoldKind.NO_QUEUE, HoldKind.DEPENDENCIES),
             *(HoldKind.NEVER_ADMITTED, HoldKind.SCHEDULERS, HoldKind.CLAIM_MISSING),
+            *(HoldKind.CLAIM_TEMPLATE_MISSING, HoldKind.DEVICE_CLASS_MISSING),
             HoldKind.NAMESPACE_QUOTA,
         )
 

@@ -202,6 +202,13 @@ def test_where_multikueue_lets_a_job_run_is_not_here():
     assert ended.lines[0].startswith("team/w waits, not admitted")
     assert "MultiKueue sends the job to another cluster" in ended.out
     assert "n1" not in ended.out
+    # One that is admitted is there, whether or not Kueue names the cluster in a field.
+    told = [dumps.condition("QuotaReserved", "True"), dumps.condition("Admitted", "True")]
+    checks = [{"name": "far", "state": "Ready", "message": "reservation on worker1"}]
+    status = {"admission": {"clusterQueue": "research"}, "admissionChecks": checks}
+    runs = waiting("runs", conditions=told, status=status)
+    table = run("jobs", "--all", "--json", given=[*given, runs]).data["jobs"]
+    assert [each["job"] for each in table] == ["team/w"]
 
 
 def test_kueue_counts_the_pod_that_submits_a_ray_job():

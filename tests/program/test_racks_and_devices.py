@@ -127,6 +127,26 @@ def test_a_claim_that_does_not_exist_holds_the_pod():
     assert "starts now" in told.lines[0]
 
 
+def test_a_claim_template_that_does_not_exist_is_called_so():
+    group = {"podGroupName": "want"}
+    claims = [{"name": "r", "resourceClaimTemplateName": "gone"}]
+    pod = dumps.pod("want-0", schedulingGroup=group, resourceClaims=claims)
+    given = [dumps.node("n1"), *devices({}), dumps.native_group("want", 1), pod]
+    told = why("want", given=given)
+    assert told.lines[0] == "team/want waits, no claim: the claim template gone does not exist"
+
+
+def test_a_device_class_that_does_not_exist_holds_the_pod():
+    absent = claim("c1", deviceClassName="gone")
+    given = [dumps.node("n1"), *devices({}), absent, *job("want", "c1")]
+    told = why("want", given=given)
+    assert told.lines[0] == "team/want waits, no claim: the device class gone does not exist"
+    # A claim that has its devices asks for its class no more.
+    runs = claim("c1", deviceClassName="gone", has=["d0"])
+    told = why("want", given=[dumps.node("n1"), *devices({}), runs, *job("want", "c1")])
+    assert "device class" not in told.out
+
+
 @pytest.mark.parametrize(("part", "count"), [("0.5", 2), ("0.25", 4), ("0.2", 5)])
 def test_parts_of_a_gpu_of_odd_memory_add_up(part, count):
     labels = {"nvidia.com/gpu.count": "1", "nvidia.com/gpu.memory": "81559"}
@@ -165,6 +185,23 @@ def test_a_level_that_the_topology_does_not_have_is_said_so(level):
     ]
     said = "Topology net has no level block (it has zone, rack)" in why("g", given=given).out
     assert said is (level == "block")
+
+
+def test_a_level_that_no_topology_has_is_not_told_as_ignored():
+    topology = dumps.thing(
+        "kueue.x-k8s.io/v1beta2",
+        "Topology",
+        "net",
+        namespace="",
+        spec={"levels": [{"nodeLabel": "zone"}, {"nodeLabel": "rack"}]},
+    )
+    work = dumps.workload("w")
+    work["spec"]["podSets"][0]["topologyRequest"] = {"required": "block"}
+    node = dumps.node("n1", labels={"zone": "z", "rack": "r"})
+    given = [topology, dumps.local_queue(), dumps.cluster_queue(), work, node]
+    told = why("w", given=given).out
+    assert "no node is in it: no Topology has the level block: net has zone, rack" in told
+    assert "ignored" not in told
 
 
 def test_a_gang_that_no_rack_could_hold_never_fits_and_nothing_says_otherwise():

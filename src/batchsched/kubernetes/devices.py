@@ -14,6 +14,7 @@ from math import ceil
 
 from attrs import evolve
 
+from batchsched.causes import HoldKind
 from batchsched.kubernetes import api
 from batchsched.kubernetes.dump_objects import DumpObjects
 from batchsched.kubernetes.objects import (
@@ -24,6 +25,7 @@ from batchsched.kubernetes.objects import (
 )
 from batchsched.kubernetes.pods import (
     ENDED,
+    WAITING,
     Pod,
     requesting,
     requiring,
@@ -57,7 +59,7 @@ from batchsched.kubernetes.shared_gpus import (
     slices_of,
     with_shared_gpus,
 )
-from batchsched.model.cluster import NodeInfo, TaskInfo
+from batchsched.model.cluster import Hold, NodeInfo, TaskInfo
 from batchsched.model.constraints import (
     NodeSelectorTerm,
     Operator,
@@ -90,9 +92,8 @@ class DevicesRead:
         self.held: list[DevicePick] = []
         self.reservations: Sequence[TaskInfo] = ()
         """What holds the rest of shared GPUs, where the dump does not have it."""
-        self.unread: dict[str, str] = {}
-        """The pods of which a claim was not given, by UID, and its name, or that of its template:
-        they are taken not to have it."""
+        self.unread: dict[str, Hold] = {}
+        """What was not given of the claims of pods, by UID: they are taken not to have these."""
         kinds = ("ResourceSlice", "DeviceClass", "ResourceClaim", "ResourceClaimTemplate")
         self.are_given = any(objects.of(api.RESOURCE, kind) for kind in kinds)
         """Whether any objects about devices were given, so that what was not does not exist."""
@@ -284,7 +285,7 @@ class DevicesRead:
         picked: list[list[DevicePick] | None] = []
         """What each claim has; None: it is not allocated."""
         more = Counter[str]()
-        task, status = pod.task, pod.object.status
+        task = pod.task
         for entry, given in self._claimed(pod):
             name = entry.text("name", required=True)
             generated = {
@@ -296,14 +297,20 @@ class DevicesRead:
             template_name = entry.text("resourceClaimTemplateName")
             source = claim or self._named("ResourceClaimTemplate", pod, template_name)
             if source is None:
-                self.unread[task.uid] = claim_name or template_name or name
+                is_made = template_name and not claim_name
+                kind = HoldKind.CLAIM_TEMPLATE_MISSING if is_made else HoldKind.CLAIM_MISSING
+                self.unread[task.uid] = Hold(kind, claim_name or template_name or name)
                 continue
             results, shared = _results(claim, name), self._shared_name(pod, entry, given)
+            spec = source.spec if claim else source.spec.child("spec")
+            unknown = "" if results is not None else self._missing_class(spec)
+            if unknown and task.status in WAITING:
+                self.unread[task.uid] = Hold(HoldKind.DEVICE_CLASS_MISSING, unknown)
+                continue
             if claim is not None and shared is not None:
                 self._names[claim.full_name] = shared
             if claim is not None and results is not None and task.status.holds:
                 self._taken.add(claim.full_name)
-            spec = source.spec if claim else source.spec.child("spec")
             read, of_claim = self._claim(spec, name, source)
             if shared is not None:
                 read = evolve(read, shared=shared)
@@ -316,17 +323,9 @@ class DevicesRead:
                 more.update(of_claim)
                 picked.append(results)
         for resource, class_name in of_class.items():
-            amount = int(task.resreq.get(resource))
-            if amount:
-                count, selectors = ceil(amount / 1000), self._classes[class_name].selectors
-                request = DeviceRequest(name="devices", count=count, select=selectors)
-                claims.append(DeviceClaim(name=resource, requests=[request]))
-                name = status.child("extendedResourceClaimStatus").text("resourceClaimName")
-                claim = self._named("ResourceClaim", pod, name)
-                results = _results(claim, resource)
-                if claim is not None and results is not None:
-                    self._taken.add(claim.full_name)
-                    results = [evolve(pick, request="devices") for pick in results]
+            if task.resreq.get(resource):
+                read, results = self._claim_of_class(pod, resource, class_name)
+                claims.append(read)
                 picked.append(results)
         if claims:
             picks = [pick for each in picked for pick in each or ()]
@@ -334,6 +333,21 @@ class DevicesRead:
             same = pod.object.reading.shared(tuple(claims))
             task = requesting(task, more) if more else task
             pod.task = evolve(task, claims=same, devices=picks if is_there else None)
+
+    def _claim_of_class(
+        self, pod: Pod, resource: str, class_name: str
+    ) -> tuple[DeviceClaim, list[DevicePick] | None]:
+        """Return the claim that stands for an extended resource, and what it has; None: nothing."""
+        count = ceil(pod.task.resreq.get(resource) / 1000)
+        selectors = self._classes[class_name].selectors
+        request = DeviceRequest(name="devices", count=count, select=selectors)
+        told = pod.object.status.child("extendedResourceClaimStatus")
+        claim = self._named("ResourceClaim", pod, told.text("resourceClaimName"))
+        results = _results(claim, resource)
+        if claim is not None and results is not None:
+            self._taken.add(claim.full_name)
+            results = [evolve(pick, request="devices") for pick in results]
+        return DeviceClaim(name=resource, requests=[request]), results
 
     def _see_kai(
         self, pod: Pod, entry: Reader, claim: KubernetesObject | None, *, counts_gpus: bool
@@ -378,6 +392,21 @@ class DevicesRead:
             for each in devices.children("constraints")
         ]
         return DeviceClaim(name=name, requests=requests, constraints=constraints), dict(amounts)
+
+    def _missing_class(self, spec: Reader) -> str:
+        """Return the first class that a claim names and that was not given; empty: none.
+
+        The kube-scheduler asks for the classes of all alternatives before it chooses one.
+        """
+        named = (
+            one.text("deviceClassName")
+            for each in spec.child("devices").children("requests")
+            for one in [
+                *each.children("firstAvailable"),
+                each.optional_child("exactly") or each,
+            ]
+        )
+        return next((name for name in named if name and name not in self._classes), "")
 
     def _request(self, reader: Reader, name: str, given: KubernetesObject) -> DeviceRequest:
         class_name = reader.text("deviceClassName")

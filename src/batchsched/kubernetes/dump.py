@@ -563,9 +563,8 @@ class ObjectsReader:
         if task.status in ENDED:
             return task
         note_unsupported(pod.object)
-        claim = self._devices.unread.get(task.uid)
-        lacks_claim = claim is not None and self._devices.are_given
-        if claim is not None and not lacks_claim:
+        unread = self._devices.unread.get(task.uid)
+        if unread is not None and not self._devices.are_given:
             why = "pods may be placed on nodes without the devices that they claim"
             pod.object.ignore("spec.resourceClaims", why)
         if not pod.has_priority:
@@ -576,8 +575,8 @@ class ObjectsReader:
                 holds = tuple(gate for gate in holds if gate.name not in _GATES_OF_ADMISSION)
             if any(gate.name == api.ELASTIC_GATE for gate in pod.gates):
                 holds = (*holds, *draft.growth_holds)
-            if claim is not None and lacks_claim:
-                holds = (*holds, Hold(HoldKind.CLAIM_MISSING, claim))
+            if unread is not None and self._devices.are_given:
+                holds = (*holds, unread)
             if task.uid in self._devices.refused:
                 named = self._devices.refused[task.uid]
                 why = f"ResourceClaim {named} has no label {api.KAI_QUEUE}: KAI Scheduler "

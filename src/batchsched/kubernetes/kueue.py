@@ -285,9 +285,12 @@ class Kueue:
                 told = given.message_of("Admitted") or _NOT_YET
                 checks.append(Hold(HoldKind.NOT_ADMITTED, admission or queue, told))
             draft.holds += checks
-        draft.has_finished = given.status_of("Finished") == "True" or _runs_elsewhere(given)
         local = self._local.get(f"{given.namespace}/{local_queue}")
-        if (admission or (local and local.spec.text("clusterQueue"))) in self._sending:
+        cluster_queue = admission or (local and local.spec.text("clusterQueue"))
+        is_sent = cluster_queue in self._sending
+        is_gone = admitted and _runs_elsewhere(given, is_sent=is_sent)
+        draft.has_finished = given.status_of("Finished") == "True" or is_gone
+        if is_sent and not is_gone:
             draft.templates = []
             given.note(NoticeCode.FIELD_IGNORED, "spec.podSets", _SENT)
         return draft
@@ -385,12 +388,16 @@ def _is_impossible(message: str) -> bool:
     )
 
 
-def _runs_elsewhere(given: KubernetesObject) -> bool:
-    """Return whether a Workload was sent to another cluster, by MultiKueue."""
-    cluster = given.status.text("clusterName")
-    if not cluster or given.status_of("Admitted") != "True":
+def _runs_elsewhere(given: KubernetesObject, *, is_sent: bool) -> bool:
+    """Return whether an admitted Workload is on another cluster; `is_sent`: so is all of its queue.
+
+    Before Kueue names the cluster in a field, only the message of the check says which it is.
+    """
+    is_named = bool(given.status.text("clusterName"))
+    if not is_named and not is_sent:
         return False
-    given.note(NoticeCode.FIELD_IGNORED, "status.clusterName", "left out: it is on another cluster")
+    field = "status.clusterName" if is_named else "status.admissionChecks"
+    given.note(NoticeCode.FIELD_IGNORED, field, "left out: it is on another cluster")
     return True
 
 

@@ -411,7 +411,8 @@ class Topologies:
         if topology is None:
             if required is not None:
                 if self.found:
-                    given.ignore(path, f"no Topology has the level {required}: {self._levels()}")
+                    message = f"no node is in it: no Topology has the level {required}: "
+                    given.note(NoticeCode.READ_AS, path, message + self._levels())
                 return TopologyRequest(required=required)
             given.ignore(path, f"no Topology has {preferred}")
             return None
@@ -419,8 +420,14 @@ class Topologies:
         for level in (required, preferred):
             if level is not None and level not in levels:
                 message = f"Topology {name} has no level {level} (it has {', '.join(levels)})"
-                given.ignore(path, message)
-                return TopologyRequest(required=required) if required else None
+                if required is None:
+                    given.ignore(path, message)
+                    return None
+                if level == required:
+                    given.note(NoticeCode.READ_AS, path, f"no node is in it: {message}")
+                else:
+                    given.ignore(path, message)
+                return TopologyRequest(required=required)
         if required and preferred and levels.index(preferred) < levels.index(required):
             preferred = None  # a wider domain is no preference
         return TopologyRequest(name, required=required, preferred=preferred)
