@@ -219,11 +219,12 @@ def test_shares_come_before_past_use_wherever_it_stands() -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("scope", ["queues", "users"])
+@pytest.mark.parametrize(("longer", "shorter"), [(3000, 100), (1500, 700), (400, 300)])
 def test_users_who_always_want_get_equal_use_whatever_the_lengths_of_their_jobs(
-    scope: str,
+    scope: str, longer: int, shorter: int
 ) -> None:
-    """One user's jobs run thirty times as long."""
-    names = {"long": 3000, "short": 100}
+    """One user's jobs run up to thirty times as long."""
+    names = {"long": longer, "short": shorter}
     of_users = scope == "users"
     usage = {"name": "usage", "arguments": {"halfLife": 4000, "scope": scope}}
     policy = config("allocate", "capacity", usage)

@@ -505,3 +505,13 @@ def test_groups_are_planned_each_in_its_rack_within_the_block() -> None:
     assert plan.start == 400.0
     assert {plan.nodes["g000"], plan.nodes["g100"]} == {"B1", "B2"}
     assert plan.nodes["g000"] == plan.nodes["g001"]
+
+
+def test_a_group_that_no_rack_holds_is_named_although_a_job_asked_for_the_same_before() -> None:
+    """What is known of the racks is said of each as what it is."""
+    whole = job("a", tasks("a", 2), RACK)
+    group = TaskGroup(name="workers", min=2, topology=RACK)
+    in_group = job("b", tasks("b", 2, group="workers"), None, least=1, groups=[group])
+    result = cycle(in_racks(1, 1), [whole, in_group])
+    assert no_domain(result, "default/a").what == "2 tasks"
+    assert no_domain(result, "default/b").what == "2 tasks of group workers"

@@ -25,8 +25,9 @@ class WhyNone:
         self._view = view
         self._counted_at = -1
         """The length of the log of nodes for which counts are known."""
-        self._known: dict[tuple[DomainCounts | None, Wanted, int], Unfit] = {}
-        """By counts, what is asked, and the number of tasks: how much of these domains hold."""
+        self._known: dict[tuple[DomainCounts | None, Wanted, int, str], Unfit] = {}
+        """By counts, what is asked, the number of tasks, and the group that they are of: how much
+        of these domains hold."""
 
     def forget(self) -> None:
         """Forget what is known of nodes that may be others now."""
@@ -55,7 +56,7 @@ class WhyNone:
         if self._counted_at != now:
             self._counted_at = now
             self._known.clear()
-        key = counts, wanted, len(need.tasks)
+        key = counts, wanted, len(need.tasks), _name_of_group(need)
         found = self._known.get(key)
         if found is None:
             found = self._known[key] = self._counted(need, wanted, domains, counts)
@@ -121,8 +122,12 @@ def _no_domain(
         needed=len(need.tasks),
         causes=causes,
         home=home,
-        group="" if need.group is None else need.group.name,
+        group=_name_of_group(need),
         segment=size,
         segment_level=wanted.levels[of] if size else "",
     )
     return Unfit(UnfitReason.NO_DOMAIN, "topology", no_domain=no_domain)
+
+
+def _name_of_group(need: Need) -> str:
+    return "" if need.group is None else need.group.name
