@@ -63,6 +63,7 @@ def test_a_claim_that_no_pod_uses_is_advised_to_be_deleted():
     told = why("want", given=given)
     assert "claim team/left of no pod with d0" in told.out
     assert "  delete claim team/left, which nothing uses" in told.lines
+    assert "  1 more node like n1" in told.lines  # whose devices no claim has
     for name in ("left", "team/left"):
         ended = run("what-if", "end", name, given=given)
         assert ended.status == 1

@@ -139,7 +139,8 @@ def node_like(
 
     Args:
         node: the node that it is like.
-        name: its name; labels with the name of `node` as their value get it too.
+        name: its name; labels with the name of `node` as their value get it too. Its devices are of
+            pools of its own, so that nobody has them.
         running: tasks; those on `node` that each node runs (`TaskInfo.is_on_each_node`) run on the
             new one too.
 
@@ -156,13 +157,35 @@ def node_like(
     """
     labels = {key: name if value == node.name else value for key, value in node.labels.items()}
     taints = tuple(taint for taint in node.taints if not taint.key.startswith(_OF_CONDITIONS))
-    added = evolve(
-        node, name=name, labels=labels, taints=taints, conditions={}, unschedulable=False
+    added = _with_own_pools(
+        evolve(node, name=name, labels=labels, taints=taints, conditions={}, unschedulable=False),
+        node.name,
     )
     own = [task for task in running if task.is_on_each_node and task.node_name == node.name]
     return (
         live.NodeAdded(added),
         *(live.OtherTaskArrived(evolve(t, uid=f"{t.uid} on {name}", node_name=name)) for t in own),
+    )
+
+
+def _with_own_pools(node: NodeInfo, like: str) -> NodeInfo:
+    """Return a new node with pools of devices of its own: claims have devices by their pools."""
+
+    def own(pool: str) -> str:
+        return node.name if pool == like else f"{pool} of {node.name}" if pool else ""
+
+    return _with_pools(node, own)
+
+
+def _with_pools(node: NodeInfo, named: Callable[[str], str]) -> NodeInfo:
+    """Return a node whose pools of devices have other names."""
+    if not node.devices:
+        return node
+    return evolve(
+        node,
+        devices=[evolve(each, pool=named(each.pool)) for each in node.devices],
+        counter_sets=[evolve(each, pool=named(each.pool)) for each in node.counter_sets],
+        closed_pools=[(driver, named(pool)) for driver, pool in node.closed_pools],
     )
 
 
@@ -411,9 +434,10 @@ class _Telling:
 
 
 def _without_name(node: NodeInfo) -> NodeInfo:
-    """Return what makes a node: all but its name, and what becomes of it."""
+    """Return what makes a node: all but its name, those of its pools, and what becomes of it."""
     labels = {key: value for key, value in node.labels.items() if value != node.name}
-    return evolve(node, name="", labels=labels, conditions={}, unschedulable=False)
+    alone = evolve(node, name="", labels=labels, conditions={}, unschedulable=False)
+    return _with_pools(alone, lambda _pool: "")
 
 
 def duration(seconds: float, /) -> str:
