@@ -227,6 +227,8 @@ class Standings:
             if queue.parent is not None:
                 self._below[queue.parent] = queue.name
         self._empty = _EmptyNodes(snapshot, config, registry)
+        self._nevers: dict[tuple[str, int], str] = {}
+        """Why jobs that their queues keep out never fit, by UID and need; empty: they do."""
         self._scheduler = config, registry
         self._lacking: dict[object, tuple[int, int, str] | None] = {}
 
@@ -574,7 +576,10 @@ class Standings:
     def _by_reason(self, counts: TaskCounts, state: JobStatus, reason: PendingReason) -> Blocker:
         if state is JobStatus.QUOTA:
             if not counts.has_minimum(Counting.READY):
-                never = self._never(counts.job, counts.needed)
+                kind = counts.job.uid, counts.needed
+                if kind not in self._nevers:  # it is asked for each task
+                    self._nevers[kind] = self._never(counts.job, counts.needed)
+                never = self._nevers[kind]
                 if never:  # whatever its queue may hold
                     return _blocker(JobStatus.NEVER_FITS, "", never)
                 limited = self._beyond_limit(counts)
