@@ -54,7 +54,7 @@ from batchsched.testing import (
 from batchsched.testing.ping_pong import Watcher
 
 MODULES = (batchsched.devices, batchsched, batchsched.model.constraints, batchsched.testing)
-NAMES = {name: value for module in MODULES for name, value in vars(module).items()}
+NAMES = {name: getattr(module, name) for module in MODULES for name in dir(module)}
 NAMES["InvalidSnapshot"] = InvalidSnapshot
 MANY = settings(max_examples=40, derandomize=True, suppress_health_check=list(HealthCheck))
 

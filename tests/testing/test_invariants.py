@@ -32,7 +32,8 @@ from batchsched import (
 from batchsched.testing import RULES, Cycle, InvariantViolation, invariant
 
 S = TaskStatus
-NAMES = {**vars(batchsched), **vars(batchsched.model.constraints), **vars(batchsched.testing)}
+EXPORTED = {name: getattr(batchsched, name) for name in batchsched.__all__}
+NAMES = {**EXPORTED, **vars(batchsched.model.constraints), **vars(batchsched.testing)}
 
 
 # Alone and together

@@ -393,7 +393,10 @@ def test_a_violation_is_told_as_code(make: Callable[[], Plugin]) -> None:
     violation = violation_of(make())
     code = violation.as_code()
     assert f"# 'broken' broke a law of {violation.extension_point}:\n# {violation.law}\n" in code
-    names: dict[str, object] = {**vars(batchsched), "check_plugin": check_plugin}
+    names: dict[str, object] = {
+        **{name: getattr(batchsched, name) for name in batchsched.__all__},
+        "check_plugin": check_plugin,
+    }
     to_fill_in = "plugin = ...  # fill in the argument"
     assert to_fill_in in code
     names["mine"] = make()
