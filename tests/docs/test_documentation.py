@@ -90,8 +90,11 @@ def members_of(name: str) -> frozenset[str] | None:
     for module in PUBLIC:
         cls = getattr(importlib.import_module(module), name, None)
         if isinstance(cls, type):
-            set_there = re.findall(r"\bself\.(\w+)\b", inspect.getsource(cls))
-            return frozenset({*dir(cls), *getattr(cls, "__annotations__", ()), *set_there})
+            found = {*dir(cls)}
+            for each in (base for base in cls.__mro__ if base.__module__.startswith("batchsched")):
+                found |= {*getattr(each, "__annotations__", ())}
+                found |= {*re.findall(r"\bself\.(\w+)\b", inspect.getsource(each))}
+            return frozenset(found)
     return None
 
 
