@@ -193,6 +193,6 @@ def _has_running(unit: TakenUnit, _others: Sequence[TakenUnit]) -> bool:
 
 def _cost_of_set(statement: Statement) -> SetRank:
     """Rank what is evicted in a set: the most important victim, then how many there are."""
-    evicted = [task for task in statement.left_by() if task.status is TaskStatus.RELEASING]
+    evicted = [task for task in statement.nodes_given_up() if task.status is TaskStatus.RELEASING]
     ranks = [(task.job.info.priority, task.info.priority) for task in evicted if task.job]
     return SetRank((max(ranks, default=(-inf, -inf)), len(evicted)), is_least=not evicted)

@@ -420,7 +420,7 @@ class Statement:
         """Return what plugins must choose for a task; empty: anything."""
         return self.kept.get(task.uid, EMPTY) if self.kept else EMPTY
 
-    def left_by(self) -> dict[TaskState, NodeState]:
+    def nodes_given_up(self) -> dict[TaskState, NodeState]:
         """Return the nodes that it makes tasks leave, by task."""
         return {task: node for task, node, _, _ in self._claims}
 

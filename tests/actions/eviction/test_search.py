@@ -111,7 +111,7 @@ def test_making_room_says_whether_it_was_made_and_goes_from_node_to_node() -> No
                 session, statement, task, scope=EvictionScope.OTHER_JOBS, may_use_idle=True
             )
             assert made is (len(statement) > 0)
-            evicted = [one.uid for one in statement.left_by()]
+            evicted = [one.uid for one in statement.nodes_given_up()]
         assert (evicted if made else None) == expected
 
 

@@ -96,7 +96,7 @@ class EvictionRules:
         others were evicted for before it, once all that leaves has left: a later eviction may take
         what an earlier promise is to stand beside. O(tasks that it has placed).
         """
-        if not statement.left_by():
+        if not statement.nodes_given_up():
             return True
         evictions = statement.evictions
         within = not evictions or len(session.evictions) + len(evictions) <= self.most

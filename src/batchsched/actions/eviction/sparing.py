@@ -58,7 +58,7 @@ def spare_units(
         return True
     in_order = session.in_task_order(placed)
     kept, places = statement.units, _places(in_order)
-    room = RoomForAll(session, in_order, statement.left_by())
+    room = RoomForAll(session, in_order, statement.nodes_given_up())
     changed = False
     for one in reversed(kept):
         without = [other for other in kept if other is not one]
@@ -120,16 +120,16 @@ class RoomForAll:
     reclaim from 60 nodes, a cycle costs 3 times less.
     """
 
-    __slots__ = ("_count", "_free", "_is_plain", "_least", "_left_by")
+    __slots__ = ("_count", "_free", "_given_up", "_is_plain", "_least")
 
     def __init__(
         self,
         session: Session,
         placed: Sequence[TaskState],
-        left_by: Mapping[TaskState, NodeState],
+        given_up: Mapping[TaskState, NodeState],
     ) -> None:
         """Begin with tasks that are placed, and the nodes that others leave for them. O(nodes)."""
-        self._left_by = left_by
+        self._given_up = given_up
         self._is_plain = Shortcut.ROOM in session.plain
         self._count = len(placed)
         requests = [amounts for task in placed for amounts in (task.resreq, task.init_resreq)]
@@ -161,7 +161,7 @@ class RoomForAll:
     def _less_by(self, staying: Iterable[TaskState]) -> dict[int, Vector]:
         less: dict[int, Vector] = {}
         for task in staying:
-            slot = self._left_by[task].slot
+            slot = self._given_up[task].slot
             if slot in self._free:
                 less[slot] = minus(less.get(slot, self._free[slot]), task.resreq)
         return less

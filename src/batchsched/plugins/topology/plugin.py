@@ -15,7 +15,15 @@ from batchsched.plugin.arguments import Arguments
 from batchsched.plugin.candidates import NodeSet, Part, RoomForMore
 from batchsched.plugin.extension_points import Changes, NothingToDo
 from batchsched.plugin.session_view import DomainCounts, SessionView
-from batchsched.plugins.topology.areas import Area, areas_of, lying_in
+from batchsched.plugins.topology.areas import (
+    Area,
+    Wanted,
+    areas_of,
+    asks,
+    kinds_of,
+    lying_in,
+    requests_of,
+)
 from batchsched.plugins.topology.balanced import balanced
 from batchsched.plugins.topology.linked import Linked, disjoint, linked_parts, may_be_linked
 from batchsched.plugins.topology.reasons import WhyNone
@@ -29,7 +37,6 @@ from batchsched.plugins.topology.segments import (
     short_ones_last,
 )
 from batchsched.plugins.topology.splitting import AreaCounts, Ranked
-from batchsched.plugins.topology.wanted import Wanted, asks, kinds_of, requests_of
 from batchsched.state.needs import Need, Stage, need_of_tasks
 from batchsched.state.records import JobState, NodeState, SortKey, TaskState
 from batchsched.state.shortcuts import Shortcut

@@ -8,9 +8,8 @@ from batchsched.causes import UnfitReason
 from batchsched.model.immutable import EMPTY
 from batchsched.model.reasons import NoDomain, Unfit
 from batchsched.plugin.session_view import DomainCounts, SessionView
-from batchsched.plugins.topology.areas import Area, lying_in
+from batchsched.plugins.topology.areas import Area, Wanted, kinds_of, lying_in
 from batchsched.plugins.topology.splitting import AreaCounts
-from batchsched.plugins.topology.wanted import Wanted, kinds_of
 from batchsched.state.needs import Need, Stage
 from batchsched.state.records import NodeState
 from batchsched.state.shortcuts import Shortcut
