@@ -215,8 +215,8 @@ class ReadChanges:
             claims = {pick.shared or pick.claim for pick in held}
             named = [each for each in claims if text in (each, each.partition("/")[2])]
             if not pods and len(named) == 1:
-                kept = [pick for pick in held if (pick.shared or pick.claim) not in named]
-                yield live.DevicesChanged(held=kept)
+                still_held = [pick for pick in held if (pick.shared or pick.claim) not in named]
+                yield live.DevicesChanged(held=still_held)
                 return
             if len(pods) != 1:
                 raise
@@ -468,8 +468,8 @@ def _differences(before: Snapshot, after: Snapshot, there: Container[str]) -> It
         yield devices
     others = {task.uid for task in before.other_tasks}
     yield from (live.OtherTaskArrived(t) for t in after.other_tasks if t.uid not in others)
-    jobs, kept = {job.uid: job for job in before.jobs}, {job.uid: job for job in after.jobs}
-    changed = [uid for uid, job in jobs.items() if uid in there and kept.get(uid) != job]
+    jobs, later = {job.uid: job for job in before.jobs}, {job.uid: job for job in after.jobs}
+    changed = [uid for uid, job in jobs.items() if uid in there and later.get(uid) != job]
     yield from (live.JobRemoved(uid) for uid in changed)
     new = (job for job in after.jobs if job.uid not in jobs or job.uid in changed)
     yield from (live.JobArrived(job) for job in new)

@@ -377,7 +377,7 @@ class Question:
         return self._objects
 
     def _read(self, sources: Sequence[str]) -> tuple[list[Object], Snapshot | None]:
-        kept: list[tuple[str, Snapshot]] = []
+        snapshots: list[tuple[str, Snapshot]] = []
         objects: list[Object] = []
         of_source: list[list[Object]] = []
         faults: list[str] = []
@@ -386,12 +386,12 @@ class Question:
             if source.partition(":")[0] == "openb" and not Path(source).exists():
                 from batchsched_cli.openb import example  # noqa: PLC0415 - only where it is asked for
 
-                kept.append((source, example(source)))
+                snapshots.append((source, example(source)))
                 continue
             for where, document in documents(source, faults, self.notes):
                 if document.get("format") == _KEPT_SNAPSHOT:
                     try:
-                        kept.append((where, Snapshot.from_dict(document)))
+                        snapshots.append((where, Snapshot.from_dict(document)))
                     except SnapshotError as error:
                         faults += (f"{where}: {line}" for line in lines_of(error))
                 elif "format" in document and "kind" not in document:
@@ -405,9 +405,9 @@ class Question:
                 else:
                     objects.append(document)
                     of_source[-1].append(document)
-        if kept and len(kept) + len(objects) > 1:
-            faults.append(f"{kept[0][0]}: a kept snapshot: give nothing else with it")
-        if not kept and not objects and not faults:
+        if snapshots and len(snapshots) + len(objects) > 1:
+            faults.append(f"{snapshots[0][0]}: a kept snapshot: give nothing else with it")
+        if not snapshots and not objects and not faults:
             empty = ", ".join(STANDARD_INPUT if each == "-" else each for each in sources)
             faults.append(f"{empty}: there are no objects")
         if faults:
@@ -416,7 +416,7 @@ class Question:
         if len(manifests) < len(of_source):
             self._submitted = [each for given in manifests for each in _each_object(given)]
             objects = [each for given in of_source if given not in manifests for each in given]
-        return objects, kept[0][1] if kept else None
+        return objects, snapshots[0][1] if snapshots else None
 
     def note_all(self, notices: Sequence[object], what: str) -> None:
         """Note what was changed or left out in reading; or only how much, if not asked for."""

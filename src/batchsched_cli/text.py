@@ -335,12 +335,12 @@ def _as_fit(parts: Sequence[_Part], style: Style) -> list[_Part]:
     while excess > 0 and len(able) > 1:
         excess -= least[able[-1]] - (not left_out)  # one line tells of all of them
         left_out.append(able.pop())
-    kept = [part for position, part in enumerate(parts) if position not in left_out]
+    shown = [part for position, part in enumerate(parts) if position not in left_out]
     if left_out:
         more = counted(len(left_out), "more part")
         told = [*wrapped(f"and {more}: --all shows the rest", style.width)]
-        kept.insert(left_out[-1], _fixed(told))
-    return kept
+        shown.insert(left_out[-1], _fixed(told))
+    return shown
 
 
 class _Part(NamedTuple):

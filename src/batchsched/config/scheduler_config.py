@@ -192,10 +192,10 @@ did you mean 'unready'? known: curable, evictBackfill, retry, starvationThreshol
         """
         there = [plugin.name for tier in self.tiers for plugin in tier.plugins]
         self._expect_named("names", names, there, "plugin")
-        kept = [
+        left = [
             [plugin for plugin in tier.plugins if plugin.name not in names] for tier in self.tiers
         ]
-        return self._changed(self.actions, [Tier(plugins=each) for each in kept if each], None)
+        return self._changed(self.actions, [Tier(plugins=each) for each in left if each], None)
 
     def with_arguments(self, name: str, /, **arguments: ArgumentValue) -> SchedulerConfig:
         """Return this configuration with arguments of a plugin or action; its others stay.

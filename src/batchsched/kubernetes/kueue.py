@@ -585,9 +585,9 @@ class _Lending:
         most = 0
         for member in reversed(path):
             has = self._together(member, flavor, resource, frozenset())
-            kept = has - self._lent(member, has, flavor, resource) if member != path[-1] else has
+            own = has - self._lent(member, has, flavor, resource) if member != path[-1] else has
             _, borrowing, _ = self._quotas.get((member, flavor, resource), _NO_QUOTA)
-            most += kept
+            most += own
             if borrowing is not None and member != path[-1]:
                 most = min(most, has + borrowing)
         return most

@@ -481,8 +481,8 @@ def _owned(owner: Content, name: str, content: Content, **metadata: Content) -> 
 
 
 def _reference(given: Content) -> Content:
-    kept = {key: text_at(given, key) for key in ("apiVersion", "kind")}
-    return {**kept, "name": _name(given), "controller": True}
+    texts = {key: text_at(given, key) for key in ("apiVersion", "kind")}
+    return {**texts, "name": _name(given), "controller": True}
 
 
 def _class_of(sets: Iterable[_PodSet]) -> Content:

@@ -580,8 +580,8 @@ def without_unused_scalars(nodes: Sequence[NodeInfo], tasks: Iterable[TaskInfo])
         scalars = node.allocatable.scalars
         unused = {name for name in scalars if is_native_scalar(name)} - requested
         if unused:
-            kept = {name: amount for name, amount in scalars.items() if name not in unused}
-            found.append(evolve(node, allocatable=evolve(node.allocatable, scalars=kept)))
+            used = {name: amount for name, amount in scalars.items() if name not in unused}
+            found.append(evolve(node, allocatable=evolve(node.allocatable, scalars=used)))
         else:
             found.append(node)
     return found

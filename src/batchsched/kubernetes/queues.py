@@ -554,8 +554,8 @@ def _bound(draft: _QueueDraft, quotas: Mapping[str, Sequence[_Quota]]) -> None:
         if has_parent and None not in borrowing:  # unlimited if any flavor is
             draft.limit[name] = draft.deserved[name] + sum(borrowing)
         if draft.object is not None and draft.object.kind == "ClusterQueue":
-            kept = [max(0, own - lent) for own, _, lent in of_flavors if lent is not None]
-            draft.guarantee[name] = sum(kept)
+            not_lent = [max(0, own - lent) for own, _, lent in of_flavors if lent is not None]
+            draft.guarantee[name] = sum(not_lent)
         elif None not in lending:
             # It also lends the quotas of its members, and its limit applies to all of them.
             draft.guarantee[name] = max(0, draft.deserved[name] - sum(lending))

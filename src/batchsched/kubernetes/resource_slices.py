@@ -229,8 +229,8 @@ def _attribute(reader: Reader) -> Attribute | None:
             reader.fault(f".{key}", "expected a list")
             return None
         read = (_value(reader, key, each) for each in values)
-        kept = tuple([each for each in read if each is not None])
-        return kept if is_list else next(iter(kept), None)
+        known = tuple([each for each in read if each is not None])
+        return known if is_list else next(iter(known), None)
     return None
 
 

@@ -274,9 +274,9 @@ class Topologies:
         if not job.groups:
             tasks = _in_groups(job.tasks, of_task)
             return with_tasks(evolve(job, groups=groups.values()), tasks)
-        kept = [group for group in job.groups if group.name not in groups]
+        own = [group for group in job.groups if group.name not in groups]
         tasks = [evolve(task, group=of_task.get(task.uid, task.group)) for task in job.tasks]
-        return evolve(job, groups=(*kept, *groups.values()), tasks=tasks)
+        return evolve(job, groups=(*own, *groups.values()), tasks=tasks)
 
     def _asked_of_replicas(self, job: JobInfo, draft: JobDraft) -> JobInfo:
         """Return a LeaderWorkerSet with what its replicas and their subgroups ask of domains."""

@@ -391,9 +391,9 @@ def copier(kind: type[KindT], *names: str) -> Copy[KindT]:
     """
     # Slots are written by their descriptors: no `__init__`, and no converter, is called.
     slots = {field.name: getattr(kind, field.name) for field in fields(kind)}  # type: ignore[arg-type]
-    kept = [name for name in slots if name not in names]
-    read_kept = attrgetter(*kept)
-    setters = [slots[name].__set__ for name in (*kept, *names)]
+    others = [name for name in slots if name not in names]
+    read_kept = attrgetter(*others)
+    setters = [slots[name].__set__ for name in (*others, *names)]
     set_slot: Callable[..., object] = call
     new = kind.__new__
 

@@ -422,8 +422,8 @@ class PluginSet:
         What queues themselves protect from reclaim, no plugin is asked about.
         """
         if self._kept_queues.judges(point):
-            kept = [task for task in candidates if _keeper(task)]
-            yield from ((task, Refused(NOT_RECLAIMABLE)) for task in kept)
+            of_keepers = [task for task in candidates if _keeper(task)]
+            yield from ((task, Refused(NOT_RECLAIMABLE)) for task in of_keepers)
             candidates = [task for task in candidates if not _keeper(task)]
         ends = dict(self._on("refused_until"))
         for name, rules in self._on("refused_by"):

@@ -385,14 +385,14 @@ class TaskTransitions:
 
     def jobs(self, removed: frozenset[str]) -> list[JobInfo]:
         """Return the remaining jobs with their new tasks."""
-        kept: list[JobInfo] = []
+        remaining: list[JobInfo] = []
         for job in self._snapshot.jobs:
             if job.uid in removed:
                 self.removed.append(self._before_it_was_removed(job))
                 continue
             tasks = self._tasks(job.tasks, self._replacement)
-            kept.append(job if tasks is None else evolve(job, tasks=tasks))
-        return kept
+            remaining.append(job if tasks is None else evolve(job, tasks=tasks))
+        return remaining
 
     def others(self) -> tuple[TaskInfo, ...]:
         """Return the new tasks without a job."""

@@ -144,13 +144,13 @@ def choose_units(
             return None
         take(on_node[taken])
         taken += 1
-    kept: list[Unit] = []
+    needed: list[Unit] = []
     for position in reversed(range(taken)):
         drop(on_node[position])
         if not is_enough(freed):
             take(on_node[position])
-            kept.append(units[position])
-    return kept[::-1]
+            needed.append(units[position])
+    return needed[::-1]
 
 
 @define(kw_only=True, eq=False)
@@ -283,19 +283,19 @@ def fewest_by_halving(
     """
     if not is_enough(units):
         return None
-    kept: list[Unit] = []
-    enough = len(units)  # so many of the first units are enough with those that are kept
-    while not is_enough(kept):
+    needed: list[Unit] = []
+    enough = len(units)  # so many of the first units are enough with those that are needed
+    while not is_enough(needed):
         too_few = 0
         while enough - too_few > 1:
             half = (too_few + enough) // 2
-            if is_enough([*units[:half], *kept]):
+            if is_enough([*units[:half], *needed]):
                 enough = half
             else:
                 too_few = half
         enough -= 1
-        kept.insert(0, units[enough])
-    return kept
+        needed.insert(0, units[enough])
+    return needed
 
 
 def members_of(units: Sequence[Unit]) -> list[TaskState]:

@@ -16,7 +16,7 @@ from batchsched.actions.eviction.choosing import (
 )
 from batchsched.actions.eviction.remembered_search import (
     RememberedSearch,
-    SearchBesideWays,
+    SearchWhereSomeGiveWay,
     SearchWithinLimits,
 )
 from batchsched.actions.eviction.searching import (
@@ -142,7 +142,7 @@ def make_room(
 
     """
     assert task.job is not None
-    ways = _ways(session, task, scope)
+    gives_way = _giving_way(session, task, scope)
     if scope is EvictionScope.SAME_JOB and not task.job.count(TaskStatus.RUNNING):
         return False
     limit = limit_on(session, task)
@@ -157,7 +157,7 @@ def make_room(
         limit=limit,
         within=statement.within,
         kept=statement.kept_for(task),
-        ways=ways,
+        giving_way=gives_way,
     )
     opening = sparing_at_first(claimant, _search)
     if opening is None:
@@ -188,7 +188,7 @@ def _search(claimant: Claimant) -> Opening | None:
     if (
         claimant.is_plain
         or claimant.within is not None
-        or (claimant.ways and claimant.limit is not None)
+        or (claimant.giving_way and claimant.limit is not None)
     ):
         return find_victims(claimant, SearchOn(claimant, claimant.feasible()))
     known = RememberedSearch(claimant)
@@ -197,8 +197,8 @@ def _search(claimant: Claimant) -> Opening | None:
         found: Search = known
         if claimant.limit is not None:
             found = SearchWithinLimits(claimant, known)
-        elif claimant.ways:
-            found = SearchBesideWays(claimant, known)
+        elif claimant.giving_way:
+            found = SearchWhereSomeGiveWay(claimant, known)
         opening = find_victims(claimant, found)
     if opening is None:
         known.remember_failure()
@@ -229,7 +229,7 @@ def record_search(
     )
 
 
-def _ways(session: Session, task: TaskState, scope: EvictionScope) -> Sequence[Unit]:
+def _giving_way(session: Session, task: TaskState, scope: EvictionScope) -> Sequence[Unit]:
     """Return what other jobs of its queue give up for a task, the least important job first."""
     if scope is not EvictionScope.OTHER_JOBS or not session.plugins.judges[scope.point].by_priority:
         return ()

@@ -90,7 +90,7 @@ class RememberedSearch:
         self._claimant = claimant
         self._job = job
         own = job.uid if claimant.scope is EvictionScope.SAME_JOB else None
-        reads_priority = claimant.judges.by_priority and (session.binds or claimant.ways)
+        reads_priority = claimant.judges.by_priority and (session.binds or claimant.giving_way)
         above = job.info.priority if reads_priority else None
         self._who = claimant.scope, job.queue.name, own, claimant.recent, above, claimant.spares
         """Claimants of whom these are equal have the same candidates, but for their own jobs."""
@@ -168,7 +168,7 @@ class RememberedSearch:
         self._with_jobs: list[tuple[NodeState, Victims]] = []
         """The nodes where single tasks were not enough, but whole jobs may be."""
 
-    def by_ways(self) -> Opening | None:
+    def where_others_give_way(self) -> Opening | None:
         """Return None: nobody gives way on these nodes."""
         return None
 
@@ -180,7 +180,7 @@ class RememberedSearch:
         self._recall()
         claimant, best = self._claimant, found
         among = self._open - (self._closed - self._own_nodes) if self._closed else self._open
-        among = among - claimant.on_the_way if claimant.ways else among
+        among = among - claimant.slots_giving_way if claimant.giving_way else among
         with_jobs: set[int] = set()
         for importance in claimant.importances:
             if best is not None and best.importance < importance:
@@ -346,21 +346,21 @@ def _forget_in_each(answer: dict[Importance, set[int]], stale: set[int] | None) 
         forget(slots, stale)
 
 
-class SearchBesideWays:
+class SearchWhereSomeGiveWay:
     """The room on nodes where others give something up, and on all others as it is remembered."""
 
     def __init__(self, claimant: Claimant, others: RememberedSearch) -> None:
         self._claimant = claimant
-        self._on_the_way = SearchOn(claimant, claimant.feasible(claimant.on_the_way))
+        self._where_some_do = SearchOn(claimant, claimant.feasible(claimant.slots_giving_way))
         self._others = others
 
-    def by_ways(self) -> Opening | None:
+    def where_others_give_way(self) -> Opening | None:
         """Return the first node where it is enough that others give way."""
-        return self._on_the_way.by_ways()
+        return self._where_some_do.where_others_give_way()
 
     def best(self, found: Opening | None) -> Opening | None:
         """Return the first of the best openings."""
-        openings = [found, self._on_the_way.best(None), self._others.best(None)]
+        openings = [found, self._where_some_do.best(None), self._others.best(None)]
         return first_on_nodes(self._claimant, openings)
 
 
@@ -380,7 +380,7 @@ class SearchWithinLimits(SearchOn):
         worth_it = self._worth_searching if claimant.has_room else self._worth_clearing
         self._nodes = worth_it(claimant)
 
-    def by_ways(self) -> Opening | None:
+    def where_others_give_way(self) -> Opening | None:
         """Return None: where others give way, limits are not searched so."""
         return None
 

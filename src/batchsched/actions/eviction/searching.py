@@ -263,7 +263,7 @@ class Claimant(NodeSearch):
     recent: RecentStarts | None
     limit: Unfit | None
     """Why the limits of queues forbid it as long as nobody is evicted, if they do."""
-    ways: Sequence[Unit] = ()
+    giving_way: Sequence[Unit] = ()
     """What others give up for it before anybody is evicted; see `giving_way`."""
     _whole_jobs: WholeJobs | None = field(init=False)
     """What was found out about whole jobs in this search; None: each is asked about anew."""
@@ -279,12 +279,12 @@ class Claimant(NodeSearch):
         if self.session.plugins.may_leave_together is None:
             return units
         taken: list[TaskState] = []
-        kept: list[Unit] = []
+        allowed: list[Unit] = []
         for unit in units:
             if self.may_leave_together([*taken, *unit]):
-                kept.append(unit)
+                allowed.append(unit)
                 taken += unit
-        return kept
+        return allowed
 
     @property
     def by_importance(self) -> bool:
@@ -318,7 +318,7 @@ class Claimant(NodeSearch):
         """
         if than is None or not self.by_importance or (self.limit is not None and self.has_room):
             return True  # where only limits are short, victims may be anywhere
-        if self.is_plain or node.slot in self.on_the_way:
+        if self.is_plain or node.slot in self.slots_giving_way:
             return True
         assert self.task.job is not None
         held = held_by_importance(self.session, self.task.job.queue, node)
@@ -372,15 +372,17 @@ class Claimant(NodeSearch):
         return bool(lost) and any(t.node is not None and t.node.slot in lost for t in gone)
 
     @cached_property
-    def on_the_way(self) -> AbstractSet[int]:
+    def slots_giving_way(self) -> AbstractSet[int]:
         """The slots of the nodes where others give something up."""
-        return {task.node.slot for unit in self.ways for task in unit if task.node is not None}
+        return {
+            task.node.slot for unit in self.giving_way for task in unit if task.node is not None
+        }
 
-    def way_on(self, node: NodeState, *, is_everywhere: bool) -> list[Unit]:
+    def giving_way_on(self, node: NodeState, *, is_everywhere: bool) -> list[Unit]:
         """Return what others give up on a node; where only limits are short, on any node."""
-        if is_everywhere or node.slot not in self.on_the_way:
-            return list(self.ways) if is_everywhere else []
-        return [unit for unit in self.ways if any(task.node is node for task in unit)]
+        if is_everywhere or node.slot not in self.slots_giving_way:
+            return list(self.giving_way) if is_everywhere else []
+        return [unit for unit in self.giving_way if any(task.node is node for task in unit)]
 
     def feasible(self, among: Collection[int] | None = None) -> Iterable[NodeState]:
         """Return the nodes that accept it: best first, or in node order for other queues."""
@@ -602,8 +604,8 @@ def find_victims(claimant: Claimant, feasible: Search) -> Opening | None:
 
 def _best_of(claimant: Claimant, feasible: Search, refusing: Sequence[NodeState]) -> Opening | None:
     searched = [feasible, SearchOn(claimant, refusing, cures=True)]
-    for among in searched if claimant.ways else ():
-        opening = among.by_ways()
+    for among in searched if claimant.giving_way else ():
+        opening = among.where_others_give_way()
         if opening is not None:
             return opening
     best: Opening | None = None
@@ -622,7 +624,7 @@ def _is_least(claimant: Claimant, opening: Opening) -> bool:
 class Search(Protocol):
     """A search on some nodes, which are tried in order."""
 
-    def by_ways(self) -> Opening | None:
+    def where_others_give_way(self) -> Opening | None:
         """Return the first node where it is enough that others give way."""
         ...
 
@@ -643,17 +645,17 @@ class SearchOn:
         self._nodes: Iterable[NodeState] = nodes if isinstance(nodes, Sequence) else list(nodes)
         self._victims: dict[int, Victims] = {}
 
-    def by_ways(self) -> Opening | None:
+    def where_others_give_way(self) -> Opening | None:
         """Return the first node where it is enough that others give way."""
-        openings = (self._fewest(node, self._way_on(node)) for node in self._nodes)
+        openings = (self._fewest(node, self._giving_way_on(node)) for node in self._nodes)
         return next((opening for opening in openings if opening is not None), None)
 
-    def _way_on(self, node: NodeState) -> list[Unit]:
+    def _giving_way_on(self, node: NodeState) -> list[Unit]:
         claimant = self._claimant
-        if not claimant.ways:
+        if not claimant.giving_way:
             return []
         is_everywhere = claimant.lacks_limits_alone(node, refuses=self._cures)
-        return claimant.way_on(node, is_everywhere=is_everywhere)
+        return claimant.giving_way_on(node, is_everywhere=is_everywhere)
 
     def best(self, found: Opening | None) -> Opening | None:
         """Return the first of the best openings; or None if what was found before is as good.
@@ -681,15 +683,15 @@ class SearchOn:
 
     def _alone_on(self, node: NodeState) -> Opening | None:
         alone = self._victims_on(node).alone
-        way = self._way_on(node) if alone else []
-        return self._fewest(node, [*way, *([victim] for victim in alone)])
+        first = self._giving_way_on(node) if alone else []
+        return self._fewest(node, [*first, *([victim] for victim in alone)])
 
     def _with_jobs_on(self, node: NodeState) -> Opening | None:
         victims = self._victims_on(node)
         if victims.is_all_alone:
             return None
         units = units_in_order(self._claimant.session, victims)
-        return self._fewest(node, [*self._way_on(node), *units], is_alone=False)
+        return self._fewest(node, [*self._giving_way_on(node), *units], is_alone=False)
 
     def _victims_on(self, node: NodeState) -> Victims:
         known = self._victims.get(node.slot)

@@ -57,11 +57,11 @@ def spare_units(
     if not claimants or (len(claimants) == 1 and not may_be_of_one):
         return True
     in_order = session.in_task_order(placed)
-    kept, places = statement.units, _places(in_order)
+    needed, places = statement.units, _places(in_order)
     room = RoomForAll(session, in_order, statement.nodes_given_up())
     changed = False
-    for one in reversed(kept):
-        without = [other for other in kept if other is not one]
+    for one in reversed(needed):
+        without = [other for other in needed if other is not one]
         if may_be_dropped is not None and not may_be_dropped(one, without):
             continue
         gone = {victim.uid for other in without for victim in other.victims}
@@ -83,11 +83,11 @@ def spare_units(
         if is_placed and (is_enough is None or is_enough()):
             if not allows:
                 return False
-            kept, places = without, _places(in_order)
+            needed, places = without, _places(in_order)
             room.keep(staying)
     if changed:
         statement.rollback(0)
-        for unit in kept:
+        for unit in needed:
             statement.take(unit)
         for task, status, node, choices in places:
             put = Statement.allocate if status is TaskStatus.ALLOCATED else Statement.pipeline

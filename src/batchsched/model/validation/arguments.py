@@ -76,10 +76,12 @@ def checks_arguments(
             raised: list[Exception] = []
             for name, value in bound.arguments.items():
                 for place, each, annotation in parameters.given(name, value):
-                    kept = _listed(place, each, annotation, faults, raised)
-                    if kept is not each:
-                        bound.arguments[name] = kept
-                    faults += [Fault(*problem) for problem in problems_of(place, kept, annotation)]
+                    listed = _listed(place, each, annotation, faults, raised)
+                    if listed is not each:
+                        bound.arguments[name] = listed
+                    faults += [
+                        Fault(*problem) for problem in problems_of(place, listed, annotation)
+                    ]
             if faults:
                 raise error(faults) from (raised[0] if raised else None)
             return function(*bound.args, **bound.kwargs)

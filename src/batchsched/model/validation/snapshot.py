@@ -95,9 +95,9 @@ def queue_problems(queue: Queue, /) -> Problems:
         and next(_limit_problems("", queue.limit), None) is None
     ):
         for dimension, most in queue.limit.dimensions():
-            kept = queue.guarantee.get(dimension)
-            if exact(kept) > exact(most):
-                message = f"expected at most its limit, {most}, got {kept}"
+            guaranteed = queue.guarantee.get(dimension)
+            if exact(guaranteed) > exact(most):
+                message = f"expected at most its limit, {most}, got {guaranteed}"
                 yield f"guarantee.{_field(dimension)}", message
 
 
@@ -489,9 +489,9 @@ class _Check:
 
     def tasks(self, tasks: Collection[TaskInfo], path: str) -> list[TaskInfo]:
         """Check the tasks of one job, or those without a job; return the items that are tasks."""
-        kept = self.only(TaskInfo, tasks, path)
+        known = self.only(TaskInfo, tasks, path)
         place_of = self._place_of
-        for task in kept:
+        for task in known:
             uid = task.uid
             if task.group is not None:
                 self.found_groups = True
@@ -510,7 +510,7 @@ class _Check:
                 self.faults.append(Fault(f"{path}[{uid!r}].uid", message))
             else:
                 place_of[uid] = path
-        return kept
+        return known
 
     def is_sound(self, task: TaskInfo) -> bool:
         """Return True only if a task is valid; may return False for a valid task. A fast test.
