@@ -46,6 +46,7 @@ from batchsched.session.victims import (
     giving_way,
 )
 from batchsched.state.records import TaskState
+from batchsched.state.units import EvictionUnit
 
 # Limits
 
@@ -142,24 +143,11 @@ def make_room(
 
     """
     assert task.job is not None
-    gives_way = _giving_way(session, task, scope)
     if scope is EvictionScope.SAME_JOB and not task.job.count(TaskStatus.RUNNING):
         return False
-    limit = limit_on(session, task)
-    claimant = Claimant(
-        session=session,
-        task=task,
-        scope=scope,
-        judges=session.plugins.judges[scope.point],
-        may_use_idle=may_use_idle,
-        recent=rules.recent(session),
-        curable=rules.curable,
-        limit=limit,
-        within=statement.within,
-        kept=statement.kept_for(task),
-        giving_way=gives_way,
-    )
+    claimant = claimant_for(session, statement, task, scope, rules, may_use_idle=may_use_idle)
     opening = sparing_at_first(claimant, _search)
+    limit = claimant.limit
     if opening is None:
         if limit is not None:
             record_refusal(session, task, limit)
@@ -180,6 +168,36 @@ def make_room(
         )
 
     return claimant.take(statement, opening, told)
+
+
+def claimant_for(
+    session: Session,
+    statement: Statement,
+    task: TaskState,
+    scope: EvictionScope,
+    rules: EvictionRules,
+    *,
+    may_use_idle: bool = True,
+    units: Sequence[EvictionUnit] | None = None,
+) -> Claimant:
+    """Return a task as a claimant, as it is asked about in a statement now.
+
+    `units`: those who may leave, and nobody else; None: whom plugins let go. See `make_room`.
+    """
+    return Claimant(
+        session=session,
+        task=task,
+        scope=scope,
+        judges=session.plugins.judges[scope.point],
+        may_use_idle=may_use_idle,
+        recent=rules.recent(session),
+        curable=rules.curable,
+        limit=limit_on(session, task),
+        within=statement.within,
+        kept=statement.kept_for(task),
+        giving_way=_giving_way(session, task, scope),
+        units=units,
+    )
 
 
 def _search(claimant: Claimant) -> Opening | None:

@@ -265,6 +265,8 @@ class Claimant(NodeSearch):
     """Why the limits of queues forbid it as long as nobody is evicted, if they do."""
     giving_way: Sequence[Unit] = ()
     """What others give up for it before anybody is evicted; see `giving_way`."""
+    units: Sequence[EvictionUnit] | None = None
+    """Those who may leave, the first to go first, and nobody else; None: whom plugins let go."""
     _whole_jobs: WholeJobs | None = field(init=False)
     """What was found out about whole jobs in this search; None: each is asked about anew."""
 
@@ -445,6 +447,14 @@ class Claimant(NodeSearch):
 
     def victims_on(self, node: NodeState, *, refuses: bool) -> Victims:
         """Return who may leave for a place on a node; `refuses`: whether that refuses it now."""
+        if self.units is not None:
+            anywhere = self.limit is not None and self.room_on(node).is_there_without(())
+            there = [
+                unit
+                for unit in self.units
+                if anywhere or any(task.node is node for task in unit.victims)
+            ]
+            return Victims(replicas=there)
         candidates = self.candidates_for(node, refuses=refuses)
         return self.victims_among(candidates, node, refuses=refuses)
 

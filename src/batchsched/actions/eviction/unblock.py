@@ -12,10 +12,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 
-from attrs import define, frozen
+from attrs import frozen
 
-from batchsched.actions.eviction.make_room import EvictionRules
-from batchsched.actions.eviction.searching import Claimant, SearchOn, find_victims
+from batchsched.actions.eviction.make_room import EvictionRules, claimant_for
+from batchsched.actions.eviction.searching import SearchOn, find_victims
 from batchsched.actions.eviction.telling import told_as
 from batchsched.actions.placing import NOW_OR_LATER, place
 from batchsched.model.cluster import TaskStatus
@@ -25,12 +25,12 @@ from batchsched.session.candidates import (
     may_go_anywhere,
     try_in_turn,
 )
-from batchsched.session.limits import limit_on, need_of, record_no_set
+from batchsched.session.limits import need_of, record_no_set
 from batchsched.session.plugins import GANG
 from batchsched.session.session import Session
 from batchsched.session.statements import Statement
 from batchsched.session.turns import Turns, has_task_to_place, tasks_to_place
-from batchsched.session.victims import EvictionScope, Victims, may_leave
+from batchsched.session.victims import EvictionScope, may_leave
 from batchsched.state.groups import Counting, GroupState
 from batchsched.state.needs import Need, Stage, need_of_tasks, tasks_lacking
 from batchsched.state.records import JobState, NodeState, TaskState
@@ -181,22 +181,12 @@ def _place(
     """Place a task, if need be where others leave, as few as possible."""
     if place(session, statement, task, NOW_OR_LATER, looks_ahead=True):
         return True
-    claimant = _BlockedClaimant(
-        session=session,
-        task=task,
-        scope=_SCOPE,
-        judges=session.plugins.judges[_SCOPE.point],
-        may_use_idle=True,
-        recent=rules.recent(session),
-        curable=rules.curable,
-        limit=limit_on(session, task),
-        within=statement.within,
-        units=[
-            EvictionUnit(each.job, tasks, tasks, (0, ()))
-            for each in later
-            if (tasks := each.tasks()) and _may_go(session, rules, task, tasks)
-        ],
-    )
+    units = [
+        EvictionUnit(each.job, tasks, tasks, (0, ()))
+        for each in later
+        if (tasks := each.tasks()) and _may_go(session, rules, task, tasks)
+    ]
+    claimant = claimant_for(session, statement, task, _SCOPE, rules, units=units)
     opening = find_victims(claimant, SearchOn(claimant, claimant.feasible()))
     return opening is not None and claimant.take(
         statement, opening, partial(told_as, "broken", session, opening.node)
@@ -214,21 +204,3 @@ def _may_go(
         and not (recent is not None and any(task in recent for task in tasks))
         and not judges.protects_any(tasks, claimant, but={GANG, *plugins.names_on("claim")})
     )
-
-
-@define(kw_only=True, eq=False)
-class _BlockedClaimant(Claimant):
-    """A claimant that may evict certain units, and nobody else."""
-
-    units: Sequence[EvictionUnit]
-    """The first to go first."""
-
-    def victims_on(self, node: NodeState, *, refuses: bool) -> Victims:  # noqa: ARG002
-        """Return the units that run on a node; all of them, if only limits forbid the place."""
-        anywhere = self.limit is not None and self.room_on(node).is_there_without(())
-        there = [
-            unit
-            for unit in self.units
-            if anywhere or any(task.node is node for task in unit.victims)
-        ]
-        return Victims(replicas=there)
