@@ -60,7 +60,7 @@ IMPORTABLE_IN = {
     "estimates.py": {"hashlib"},  # draws that depend on names and seeds alone
     "generation.py": {"hashlib"},  # draws that depend on names and seeds alone
     "__init__.py": {"importlib"},  # what is loaded when it is first used, by where it stands
-    "described.py": {"importlib"},  # the package whose classes `help` shows
+    "texts.py": {"importlib"},  # the package whose classes `help` shows
     "registry.py": {"importlib"},  # built-in plugins and actions, by where they stand
     "sweeps.py": {"hashlib"},
 }

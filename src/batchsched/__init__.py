@@ -64,7 +64,6 @@ from batchsched.model.constraints import (
     TolerationOperator,
     WeightedPodTerm,
 )
-from batchsched.model.described import describe, describe_exports
 from batchsched.model.notice import Notice, NoticeCode
 from batchsched.model.reasons import (
     EvictionReport,
@@ -95,6 +94,7 @@ from batchsched.model.result import (
     TaskOutcome,
 )
 from batchsched.model.snapshot import Snapshot
+from batchsched.model.texts import describe, describe_exports
 from batchsched.model.topology import Domain, Segment, Topology, TopologyRequest
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from batchsched.actions.action import Action, EvictsToCure
 from batchsched.actions.eviction.make_room import EvictionRules, make_room
 from batchsched.actions.placing import LADDER, NOW, NOW_OR_LATER, place
 from batchsched.model.cluster import TaskStatus
-from batchsched.model.described import describe_exports
+from batchsched.model.texts import describe_exports
 from batchsched.placement import Fit, Placement
 from batchsched.plugin.arguments import Arguments
 from batchsched.session.orders import LiveQueue

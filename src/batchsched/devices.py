@@ -16,7 +16,6 @@ from attrs import define, field, frozen
 
 from batchsched.errors import ArgumentError, Fault, SnapshotError, shown_problem
 from batchsched.model.constraints import untolerated
-from batchsched.model.described import describe_exports
 from batchsched.model.devices import (
     CapacityPolicy,
     CounterSet,
@@ -29,9 +28,10 @@ from batchsched.model.devices import (
     Selector,
     Version,
     named_under,
+    read_selector,
 )
 from batchsched.model.reasons import DevicesRefused
-from batchsched.model.selectors import read_selector
+from batchsched.model.texts import describe_exports
 from batchsched.model.validation.arguments import checks_arguments
 from batchsched.model.validation.devices import (
     MOST_DEVICES,

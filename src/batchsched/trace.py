@@ -8,9 +8,9 @@ from typing import Protocol
 
 from attrs import field, frozen
 
-from batchsched.model.described import describe_exports
 from batchsched.model.immutable import EMPTY
 from batchsched.model.reasons import Unfit
+from batchsched.model.texts import describe_exports
 
 __all__ = [
     "JobTaken",

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from batchsched import BatchschedError, QuantityError
 from batchsched.kubernetes import parse_quantity
-from batchsched.model.quantities import milli_value, value
+from batchsched.model.resources import milli_value, value
 
 EXPONENT_OF_TEN = {"n": -9, "u": -6, "m": -3, "": 0, "k": 3, "M": 6, "G": 9, "T": 12}
 EXPONENT_OF_TEN |= {"P": 15, "E": 18}

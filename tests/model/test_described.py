@@ -20,7 +20,7 @@ from batchsched import (
 )
 from batchsched.kubernetes import Dump
 from batchsched.live import Cluster, TaskFound
-from batchsched.model.described import describe
+from batchsched.model.texts import describe
 
 
 def test_help_shows_fields_with_units_and_meanings() -> None:

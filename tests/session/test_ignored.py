@@ -37,8 +37,7 @@ from batchsched.model.constraints import (
     TaintEffect,
 )
 from batchsched.model.devices import DeviceClaim, DeviceRequest
-from batchsched.model.ignored import ASKED
-from batchsched.model.notice import NoticeCode
+from batchsched.model.notice import ASKED, NoticeCode
 
 CPU = Resource(milli_cpu=1000)
 NEAR = PodAffinity(required=[PodAffinityTerm(selector=LabelSelector(), topology_key="zone")])

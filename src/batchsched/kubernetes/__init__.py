@@ -92,8 +92,8 @@ from batchsched.kubernetes.facts import Dump, JobFacts, Told
 from batchsched.kubernetes.manifests import submitted_objects
 from batchsched.kubernetes.snapshots import read_objects, snapshot_from_objects
 from batchsched.kubernetes.watch import WatchedObjects
-from batchsched.model.described import describe_exports
-from batchsched.model.quantities import parse_quantity
+from batchsched.model.resources import parse_quantity
+from batchsched.model.texts import describe_exports
 
 __all__ = [
     "Dump",

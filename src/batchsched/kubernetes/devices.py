@@ -73,10 +73,10 @@ from batchsched.model.devices import (
     DevicePick,
     DeviceRequest,
     named_under,
+    read_selector,
 )
 from batchsched.model.notice import NoticeCode
 from batchsched.model.resources import Resource
-from batchsched.model.selectors import read_selector
 
 
 class DevicesRead:

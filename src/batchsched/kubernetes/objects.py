@@ -19,7 +19,7 @@ from batchsched.errors import Fault, QuantityError, shown_problem
 from batchsched.kubernetes import api
 from batchsched.model.immutable import EMPTY, FrozenMap
 from batchsched.model.notice import NoticeCode, NoticeCollector
-from batchsched.model.quantities import milli_value, value
+from batchsched.model.resources import milli_value, value
 from batchsched.model.validation.values import (
     is_of,
     is_text,

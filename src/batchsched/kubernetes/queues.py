@@ -16,8 +16,7 @@ from batchsched.kubernetes.unsupported import note_unsupported
 from batchsched.model.cluster import Queue, QueueStatus
 from batchsched.model.immutable import EMPTY
 from batchsched.model.notice import NoticeCode
-from batchsched.model.quantities import parse_quantity
-from batchsched.model.resources import Resource, ResourceLimit, exact
+from batchsched.model.resources import Resource, ResourceLimit, exact, parse_quantity
 from batchsched.model.texts import shown_amount
 from batchsched.model.validation.values import shown
 

@@ -33,9 +33,9 @@ from batchsched.model.devices import (
     CounterSet,
     Device,
     Version,
+    read_selector,
 )
 from batchsched.model.notice import NoticeCode
-from batchsched.model.selectors import read_selector
 
 NEVER = "false"
 """A selector that accepts no device."""

@@ -36,8 +36,7 @@ from batchsched.model.devices import (
     Milli,
 )
 from batchsched.model.notice import NoticeCode
-from batchsched.model.quantities import parse_quantity
-from batchsched.model.resources import Resource
+from batchsched.model.resources import Resource, parse_quantity
 
 _FRACTION = "gpu-fraction"
 _GPU_MEMORY = "gpu-memory"

@@ -17,7 +17,7 @@ from batchsched.model.cluster import JobInfo, NodeInfo, TaskGroup, TaskInfo, Tas
 from batchsched.model.constraints import NodeAffinity, NodeSelectorTerm, Operator, Requirement
 from batchsched.model.notice import NoticeCode
 from batchsched.model.topology import Domain, Segment, Topology, TopologyRequest
-from batchsched.model.validation.topology import has_requests
+from batchsched.model.validation.tasks import has_requests
 
 _NAME = "HyperNodes"
 """The name of the topology that Volcano's HyperNodes form."""

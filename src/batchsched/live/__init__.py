@@ -15,7 +15,7 @@ from batchsched.live.seen import (
     InFlight,
     Seen,
 )
-from batchsched.model.described import describe_exports
+from batchsched.model.texts import describe_exports
 from batchsched.transition.events import (
     NO_LIMIT,
     BindRefused,

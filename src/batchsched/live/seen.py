@@ -11,10 +11,10 @@ from attrs import evolve, field, frozen
 
 from batchsched.errors import EventError, Fault
 from batchsched.model.cluster import Budget, JobInfo, NodeInfo, Queue, TaskInfo
-from batchsched.model.described import describe
 from batchsched.model.devices import CounterSet, Device, DevicePick
 from batchsched.model.immutable import AsTuple
 from batchsched.model.snapshot import Snapshot
+from batchsched.model.texts import describe
 from batchsched.model.topology import Topology
 from batchsched.model.validation.arguments import field_problems
 from batchsched.model.validation.values import is_text, shown

@@ -26,9 +26,9 @@ from batchsched.model.cluster import Budget, JobInfo, NodeInfo, Queue, TaskInfo,
 from batchsched.model.devices import CounterSet, Device
 from batchsched.model.snapshot import COMMON
 from batchsched.model.topology import Topology
-from batchsched.model.validation.tasks import group_problems
-from batchsched.model.validation.topology import (
+from batchsched.model.validation.tasks import (
     are_requests,
+    group_problems,
     has_requests,
     levels_of,
     requests_problems,

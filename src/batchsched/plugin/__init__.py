@@ -5,7 +5,7 @@ object implements any combination of the extension points: it has the methods of
 here. It is discarded after the cycle, so that no state leaks into the next one.
 """
 
-from batchsched.model.described import describe_exports
+from batchsched.model.texts import describe_exports
 from batchsched.plugin.candidates import CandidateNodes, NodeSet, Part, SecondTries, SecondTry
 from batchsched.plugin.claims import Claim, ClaimStage, ClaimTerms, Lack, Shortage
 from batchsched.plugin.extension_points import (

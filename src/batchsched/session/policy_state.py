@@ -19,7 +19,7 @@ from sortedcontainers import SortedDict
 
 from batchsched.errors import BatchschedError, ConfigError, Fault, problem_of
 from batchsched.model.cluster import JobInfo, NodeInfo, TaskInfo, TaskStatus
-from batchsched.model.ignored import Ignored
+from batchsched.model.notice import Ignored
 from batchsched.model.reasons import (
     NOT_CONSIDERED,
     JobCondition,

@@ -17,7 +17,7 @@ Run a log of jobs under a policy, and read off the results:
 1.33
 """
 
-from batchsched.model.described import describe_exports
+from batchsched.model.texts import describe_exports
 from batchsched.simulation.books import Consolidated, FirstFit, NodeChoice, Nodes
 from batchsched.simulation.checks import JobId, PolicyError, Problem, SimulationError, WorkloadError
 from batchsched.simulation.decisions import (

@@ -11,7 +11,7 @@ from typing import Final, Never, Protocol, cast
 
 from batchsched.errors import Fault
 from batchsched.model.cluster import JobInfo
-from batchsched.model.validation.topology import has_requests, levels_of, requests_problems
+from batchsched.model.validation.tasks import has_requests, levels_of, requests_problems
 from batchsched.model.validation.values import is_of, is_text, shown
 from batchsched.simulation.arrivals import (
     ARRIVAL,

@@ -14,7 +14,7 @@ from batchsched.model.immutable import AsTuple, ByName, gone_through, kept_in_or
 from batchsched.model.snapshot import Snapshot
 from batchsched.model.texts import counted
 from batchsched.model.topology import Topology
-from batchsched.model.validation.topology import without_requests
+from batchsched.model.validation.tasks import without_requests
 from batchsched.model.validation.values import (
     cycles_of,
     is_collection,

@@ -8,7 +8,7 @@
 - A state machine of many cycles: `ClusterMachine`, which also finds `PingPong`.
 """
 
-from batchsched.model.described import describe_exports
+from batchsched.model.texts import describe_exports
 from batchsched.testing.code import print_examples_as_code
 from batchsched.testing.drawing.configs import configs
 from batchsched.testing.drawing.devices import with_devices

@@ -1,7 +1,7 @@
 """Tools for cluster operators: pure functions on snapshots, configurations and results."""
 
 from batchsched.causes import About, JobStatus, Remedy
-from batchsched.model.described import describe_exports
+from batchsched.model.texts import describe_exports
 from batchsched.tools.amounts import amount_text
 from batchsched.tools.causes import Parting
 from batchsched.tools.changes import (

@@ -29,7 +29,7 @@ from batchsched.model.texts import (
     level_word,
 )
 from batchsched.model.validation.arguments import checks_arguments
-from batchsched.model.validation.topology import has_requests
+from batchsched.model.validation.tasks import has_requests
 from batchsched.scheduler import Scheduler
 from batchsched.state.groups import Counting, JobGroups
 from batchsched.tools.amounts import evolved, least_request

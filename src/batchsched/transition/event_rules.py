@@ -28,8 +28,8 @@ from batchsched.model.validation.snapshot import (
     queue_cycles,
     snapshot_faults,
 )
-from batchsched.model.validation.tasks import dependency_cycle_faults
-from batchsched.model.validation.topology import (
+from batchsched.model.validation.tasks import (
+    dependency_cycle_faults,
     has_requests,
     levels_of,
     requests_problems,

@@ -23,7 +23,6 @@ from batchsched.model.cluster import (
     TaskInfo,
     TaskStatus,
 )
-from batchsched.model.described import describe
 from batchsched.model.devices import CounterSet, Device, DevicePick
 from batchsched.model.immutable import (
     AsMapOrNone,
@@ -32,6 +31,7 @@ from batchsched.model.immutable import (
     ByUid,
 )
 from batchsched.model.serialisation import PlainData
+from batchsched.model.texts import describe
 from batchsched.model.topology import Topology, TopologyRequest
 
 

@@ -11,7 +11,7 @@ from batchsched.model.immutable import LazyMap
 from batchsched.model.result import CycleResult
 from batchsched.model.snapshot import Snapshot, keep_tables, take_tables
 from batchsched.model.validation.arguments import checks_arguments
-from batchsched.model.validation.resources import is_usual_resource
+from batchsched.model.validation.fields import is_usual_resource
 from batchsched.model.validation.values import is_of
 from batchsched.transition.content import Content
 from batchsched.transition.events import Event

@@ -18,8 +18,8 @@ from batchsched.model.devices import (
     DeviceRequest,
     Milli,
     Version,
+    read_selector,
 )
-from batchsched.model.selectors import read_selector
 from batchsched.model.validation.fields import (
     FieldChecks,
     any_text,

@@ -34,29 +34,31 @@ from batchsched.model.validation.devices import (
     devices_of_task_problems,
     shared_claim_problems,
 )
-from batchsched.model.validation.fields import FieldChecks, integer, optional, part, tuple_of
-from batchsched.model.validation.resources import (
+from batchsched.model.validation.fields import (
+    FieldChecks,
+    integer,
     is_sound_resource,
     is_usual_resource,
+    optional,
+    part,
     request_problems,
     resource_problems,
     total_faults,
+    tuple_of,
 )
 from batchsched.model.validation.tasks import (
     choice_problems,
     constraint_problems,
     dependency_cycle_faults,
     group_problems,
+    has_requests,
     has_sound_times,
     is_usual_duration,
+    levels_of,
     own_job_problems,
     own_task_problems,
-    taint_problems,
-)
-from batchsched.model.validation.topology import (
-    has_requests,
-    levels_of,
     requests_problems,
+    taint_problems,
     topology_problems,
 )
 from batchsched.model.validation.values import (

@@ -57,7 +57,7 @@ What is never true
 `RememberedSupply` give the same answers from what changed.
 """
 
-from batchsched.model.described import describe_exports
+from batchsched.model.texts import describe_exports
 from batchsched.plugins.capacity.plugin import CapacityPlugin
 
 __all__ = ["CapacityPlugin"]

@@ -53,7 +53,7 @@ What is never true
 * A gang without a request is decided otherwise than without the plugin.
 """
 
-from batchsched.model.described import describe_exports
+from batchsched.model.texts import describe_exports
 from batchsched.plugins.topology.plugin import TopologyPlugin
 
 __all__ = ["TopologyPlugin"]
