@@ -110,7 +110,7 @@ if TYPE_CHECKING:
     from batchsched.tools import cheapest, check_config, compare, explain, shrink, what_if
     from batchsched.transition.decisions import reservations_to_keep
     from batchsched.transition.next_snapshot import next_snapshot
-    from batchsched.transition.task_rules import as_new
+    from batchsched.transition.rules import as_new
 else:
     # Imported when first used: who reads or makes data needs no scheduler, and a scheduler needs
     # neither operators' tools nor transitions.
@@ -136,7 +136,7 @@ else:
         "shrink": "batchsched.tools",
         "what_if": "batchsched.tools",
         "reservations_to_keep": "batchsched.transition.decisions",
-        "as_new": "batchsched.transition.task_rules",
+        "as_new": "batchsched.transition.rules",
         "next_snapshot": "batchsched.transition.next_snapshot",
     }
 

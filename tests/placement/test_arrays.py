@@ -36,7 +36,7 @@ from batchsched.placement import arrays, indexed
 from batchsched.placement.arrays import ArrayRanking, ArrayTable
 from batchsched.placement.indexed import IndexedPlacement
 from batchsched.placement.plain_loop import LinearScanPlacement
-from batchsched.placement.table import Table
+from batchsched.placement.ranking import Table
 from batchsched.plugin import (
     NodeScore,
     NodeState,
@@ -46,7 +46,7 @@ from batchsched.plugin import (
     ScoreHints,
     TaskState,
 )
-from batchsched.plugin.hints import NodeArrays, Numbers
+from batchsched.plugin.node_functions import NodeArrays, Numbers
 from batchsched.plugins.nodeorder import NodeOrderPlugin
 from batchsched.session.points import ConfiguredPlugin
 from batchsched.state.vectors import LARGEST_IN_ARRAYS

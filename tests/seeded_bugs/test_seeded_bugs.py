@@ -28,7 +28,7 @@ def test_they_are_everywhere() -> None:
     assert {"plugins/nodeorder.py", "plugins/proportion.py"} <= paths
     assert {f"actions/{name}.py" for name in actions} <= paths
     assert {"state/ledger.py", "session/statements.py", "session/orders.py"} <= paths
-    assert {"transition/task_rules.py", "transition/decisions.py"} <= paths
+    assert {"transition/rules.py", "transition/decisions.py"} <= paths
     assert any(path.startswith("placement/") for path in paths)
 
 

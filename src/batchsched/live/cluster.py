@@ -23,8 +23,8 @@ from batchsched.model.validation.values import is_of, part_named, shown
 from batchsched.transition.content import Content
 from batchsched.transition.event_rules import apply_events
 from batchsched.transition.events import Event
+from batchsched.transition.rules import TO_START, as_new, is_releasing
 from batchsched.transition.steps import Step, apply_step
-from batchsched.transition.task_rules import TO_START, as_new, is_releasing
 
 
 class Cluster:

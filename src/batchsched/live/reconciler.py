@@ -36,7 +36,7 @@ from batchsched.model.snapshot import Snapshot
 from batchsched.model.validation.arguments import checks_arguments
 from batchsched.model.validation.values import is_of, is_text, shown, time_problems
 from batchsched.transition import events as happened
-from batchsched.transition.task_rules import TO_START
+from batchsched.transition.rules import TO_START
 
 _REMEMBERED = 16
 """How many earlier versions of an object are known again."""

@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 
 from batchsched.errors import plugin_error
 from batchsched.placement.kinds import LARGEST_EXACT, Kind
-from batchsched.placement.table import Table
-from batchsched.plugin.hints import LARGEST_WEIGHT_IN_ARRAYS, NodeArrays, Numbers
+from batchsched.placement.ranking import Table
+from batchsched.plugin.node_functions import LARGEST_WEIGHT_IN_ARRAYS, NodeArrays, Numbers
 from batchsched.state.ledger import Ledger
 from batchsched.state.memory import RecentlyUsed
 from batchsched.state.records import NodeState, TaskState
@@ -37,7 +37,7 @@ _NOWHERE = -np.inf
 
 
 class NodeView:
-    """Some or all nodes; see `batchsched.plugin.hints.NodeArrays`."""
+    """Some or all nodes; see `batchsched.plugin.node_functions.NodeArrays`."""
 
     __slots__ = (
         *("allocatable", "allocatable_or_one", "amounts", "count", "idle", "max_tasks"),

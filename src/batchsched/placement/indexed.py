@@ -16,11 +16,20 @@ from typing import TYPE_CHECKING
 
 from batchsched.model.reasons import NodeTally, Unfit, summed_refusals
 from batchsched.placement import Fit
+from batchsched.placement.counts import Tallies
 from batchsched.placement.kinds import FewSlots, Kind, Kinds
 from batchsched.placement.plain_loop import Evaluator, LinearScanPlacement
-from batchsched.placement.ranking import FEW, Order, Ranking, Select, SharedScores
-from batchsched.placement.table import ChangedNodes, RanksNodes, RanksSets, Table
-from batchsched.placement.tallies import Tallies
+from batchsched.placement.ranking import (
+    FEW,
+    ChangedNodes,
+    Order,
+    Ranking,
+    RanksNodes,
+    RanksSets,
+    Select,
+    SharedScores,
+    Table,
+)
 from batchsched.state.ledger import Ledger
 from batchsched.state.memory import RecentlyUsed
 from batchsched.state.records import NodeState, TaskState

@@ -20,8 +20,7 @@ from batchsched.placement.plain_loop import (
     checked_scores,
     checked_unfit,
 )
-from batchsched.plugin.hints import NodeKeys
-from batchsched.plugin.node_functions import NodeScore, Predicate, Reads
+from batchsched.plugin.node_functions import NodeKeys, NodeScore, Predicate, Reads
 from batchsched.state.ledger import Ledger
 from batchsched.state.memory import Watch
 from batchsched.state.records import Fit, NodeState, TaskState

@@ -56,15 +56,17 @@ from batchsched.plugin.extension_points import (
     VerdictReasons,
     Vote,
 )
-from batchsched.plugin.hints import (
+from batchsched.plugin.node_functions import (
     EvictionHints,
     NodeArrays,
     NodeKeys,
+    NodeScore,
     Numbers,
+    Predicate,
     PredicateHints,
+    Reads,
     ScoreHints,
 )
-from batchsched.plugin.node_functions import NodeScore, Predicate, Reads
 from batchsched.plugin.session_view import DomainCounts, SessionView
 from batchsched.state.memory import Watch
 from batchsched.state.needs import Need, Stage

@@ -20,8 +20,7 @@ from batchsched.model.reasons import JobCondition, Unfit
 from batchsched.model.result import QueueOutcome
 from batchsched.plugin.candidates import NodeSet, SecondTry
 from batchsched.plugin.claims import Claim, ClaimTerms
-from batchsched.plugin.hints import EvictionHints
-from batchsched.plugin.node_functions import Choose, NodeScore, Predicate
+from batchsched.plugin.node_functions import Choose, EvictionHints, NodeScore, Predicate
 from batchsched.plugin.session_view import SessionView
 from batchsched.state.needs import Need
 from batchsched.state.records import Fit, JobState, NodeState, QueueState, SortKey, TaskState

@@ -1,16 +1,188 @@
-"""Predicates and scores of nodes, and declarations of what they read."""
+"""Predicates and scores of nodes, what they read, and hints with which they are called less often.
+
+Performance hints do not change answers, and all are optional: without them the plugin is called
+instead. `check_plugin` and `check_plain` of `batchsched.testing` find wrong hints. Vectorised
+functions evaluate many nodes at once, and read NumPy arrays; the protocols here describe the
+operations that they need, so that plugins need not import NumPy.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Hashable
+from collections.abc import Callable, Collection, Hashable, Iterable, Sequence
 from enum import Enum
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, Self
 
 from attrs import field, frozen
 
 from batchsched.model.reasons import Unfit
-from batchsched.plugin.hints import PredicateHints, ScoreHints
+from batchsched.state.memory import Watch
 from batchsched.state.records import Fit, NodeState, TaskState
+
+LARGEST_WEIGHT_IN_ARRAYS = 1 << 32
+"""Scores with weights of this absolute value or more are not computed with arrays.
+
+Products in integer arrays would silently overflow.
+"""
+
+
+class Numbers(Protocol):
+    """An array with a number or boolean for each node, in one or several rows.
+
+    Operators work element by element.
+    """
+
+    def __add__(self, other: Self | float, /) -> Self: ...
+    def __radd__(self, other: float, /) -> Self: ...
+    def __sub__(self, other: Self | float, /) -> Self: ...
+    def __rsub__(self, other: float, /) -> Self: ...
+    def __mul__(self, other: Self | float, /) -> Self: ...
+    def __rmul__(self, other: float, /) -> Self: ...
+    def __truediv__(self, other: Self | float, /) -> Self: ...
+    def __floordiv__(self, other: Self | float, /) -> Self: ...
+    def __abs__(self) -> Self: ...
+    def __lt__(self, other: Self | float, /) -> Self: ...
+    def __le__(self, other: Self | float, /) -> Self: ...
+    def __gt__(self, other: Self | float, /) -> Self: ...
+    def __ge__(self, other: Self | float, /) -> Self: ...
+    def __and__(self, other: Self, /) -> Self: ...
+    def __or__(self, other: Self, /) -> Self: ...
+    def __invert__(self) -> Self: ...
+    def __getitem__(self, rows: int | slice, /) -> Self: ...
+    def all(self) -> bool:
+        """Return whether all are true."""
+        ...
+
+    def astype(self, kind: type[int], /) -> Self:
+        """Return the numbers without their fractions, like `int`."""
+        ...
+
+
+class NodeArrays(Protocol):
+    """Some or all nodes as arrays, with everything that `Reads.ACCOUNTS` allows to read.
+
+    Amounts are in the units of `NodeState`, with a row for each dimension.
+    """
+
+    @property
+    def idle(self) -> Numbers:
+        """The idle amounts: a row for each dimension."""
+        ...
+
+    @property
+    def allocatable(self) -> Numbers:
+        """The allocatable amounts: a row for each dimension."""
+        ...
+
+    @property
+    def allocatable_or_one(self) -> Numbers:
+        """The allocatable amounts with 1 in place of 0, as divisors."""
+        ...
+
+    @property
+    def scoring(self) -> Numbers:
+        """The sums of the tasks' scoring requests: a row for cpu and one for memory."""
+        ...
+
+    @property
+    def tasks(self) -> Numbers:
+        """The number of tasks on each node, without Reserved tasks."""
+        ...
+
+    @property
+    def max_tasks(self) -> Numbers:
+        """The most tasks on each node; infinity without a limit."""
+        ...
+
+    def column(self, *numbers: float) -> Numbers:
+        """Return numbers as a column, to combine row by row with arrays of as many rows."""
+        ...
+
+
+@frozen(kw_only=True, eq=False)
+class NodeKeys:
+    """Keys by which the nodes that a predicate may accept are found, without asking about all.
+
+    For instance, a node's keys are its labels, and a task's the label that it selects.
+    """
+
+    of_node: Callable[[NodeState], Iterable[Hashable]]
+    """Return the keys of a node, each once; they follow from its description."""
+    of_task: Callable[[TaskState], Sequence[Collection[Hashable]]]
+    """Return sets of keys: every node that `check` accepts has a key of each set.
+
+    An empty set: no node is accepted. No sets at all: ask about every node. Of the task it may
+    read only what is in the signature.
+    """
+    otherwise: Unfit
+    """Why nodes without a key of each set are rejected: what `check` says of them."""
+
+
+@frozen(kw_only=True)
+class PredicateHints:
+    """Performance hints of a `batchsched.plugin.Predicate`."""
+
+    specialise: Callable[[TaskState], Callable[[NodeState], Unfit | None] | None] | None = None
+    """Return a check of nodes for one task, or None if it accepts every node.
+
+    It must give the answers of `check` throughout the session.
+    """
+    watch: Callable[[TaskState], Sequence[Watch]] | None = None
+    """With `Reads.CLUSTER`: return watches that report changes of the answers on nodes."""
+    node_keys: NodeKeys | None = None
+    """With `Reads.DESCRIPTION`: keys of the nodes that may be accepted; see `NodeKeys`."""
+    vectorise: Callable[[TaskState], Callable[[NodeArrays], Numbers]] | None = None
+    """Return a check of many nodes at once for one task, true for accepted nodes.
+
+    It must give the answers of `check`. Only with `Reads.ACCOUNTS`; used where NumPy is
+    installed.
+    """
+
+
+@frozen(kw_only=True)
+class ScoreHints:
+    """Performance hints of a `batchsched.plugin.NodeScore`."""
+
+    specialise: (
+        Callable[[TaskState], Callable[[Sequence[NodeState]], list[float]] | None] | None
+    ) = None
+    """Return a function that scores many nodes at once for one task.
+
+    It must give the answers of `score`, in order, throughout the session. It may return None for a
+    task whose normalised score is 0 on every node throughout the session.
+    """
+    watch: Callable[[TaskState], Sequence[Watch]] | None = None
+    """With `Reads.CLUSTER`: return watches that report changes of the scores of nodes."""
+    vectorise: Callable[[TaskState], Callable[[NodeArrays], Numbers]] | None = None
+    """Return a function that scores many nodes at once for one task, from arrays.
+
+    It must give the answers of `score`. Only with `Reads.ACCOUNTS` and without `normalise`;
+    used where NumPy is installed.
+    """
+
+
+@frozen(kw_only=True, eq=False)
+class EvictionHints:
+    """Performance hints of a plugin with `Preemptable`, `Reclaimable` or `Revocable`."""
+
+    claimant_key: Callable[[TaskState], Hashable] | None = None
+    """Return everything that `preemptable` and `reclaimable` read of a claimant.
+
+    Claimants with equal keys must get equal verdicts on equal candidates. A plugin that gives
+    this hint also guarantees that of the cluster `preemptable` reads only the candidates and the
+    amounts charged to their jobs, and `reclaimable` also those charged to their queues. Failed
+    searches are then not repeated; if any plugin with verdicts does not give this hint, every
+    search starts from the beginning. A key of None means that verdicts do not depend on the
+    claimant.
+    """
+    shielded: Callable[[TaskState, Sequence[TaskState]], Sequence[bool]] | None = None
+    """Return, for each candidate, True if it is known to be protected.
+
+    A shielded candidate must be protected alone and together with any others. It must remain
+    shielded until more is charged to its job, as long as the `claimant_key` stays the same; what
+    else the answer depends on, such as the account of its queue, has to be part of that key. So has
+    what it reads of the claimant. Without a `claimant_key` it is not called.
+    """
+
 
 _NO_PREDICATE_HINTS = PredicateHints()
 _NO_SCORE_HINTS = ScoreHints()

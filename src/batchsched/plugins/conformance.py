@@ -8,7 +8,7 @@ from attrs import frozen
 
 from batchsched.plugin.arguments import Arguments
 from batchsched.plugin.extension_points import Changes, Verdict
-from batchsched.plugin.hints import EvictionHints
+from batchsched.plugin.node_functions import EvictionHints
 from batchsched.plugin.session_view import SessionView
 from batchsched.state.records import TaskState
 

@@ -12,7 +12,7 @@ from attrs import frozen
 
 from batchsched.plugin.arguments import Arguments
 from batchsched.plugin.extension_points import Changes, Verdict
-from batchsched.plugin.hints import EvictionHints
+from batchsched.plugin.node_functions import EvictionHints
 from batchsched.plugin.session_view import SessionView
 from batchsched.state.groups import Counting
 from batchsched.state.records import JobState, TaskState

@@ -19,7 +19,7 @@ from batchsched.model.reasons import (
 )
 from batchsched.plugin.arguments import Arguments
 from batchsched.plugin.extension_points import Changes, Verdict
-from batchsched.plugin.hints import EvictionHints
+from batchsched.plugin.node_functions import EvictionHints
 from batchsched.plugin.session_view import SessionView
 from batchsched.state.groups import Counting, JobGroups
 from batchsched.state.records import JobState, TaskState

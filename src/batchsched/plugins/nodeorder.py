@@ -14,8 +14,14 @@ from attrs import frozen
 
 from batchsched.plugin.arguments import Arguments
 from batchsched.plugin.extension_points import Changes
-from batchsched.plugin.hints import LARGEST_WEIGHT_IN_ARRAYS, NodeArrays, Numbers, ScoreHints
-from batchsched.plugin.node_functions import NodeScore, Reads
+from batchsched.plugin.node_functions import (
+    LARGEST_WEIGHT_IN_ARRAYS,
+    NodeArrays,
+    NodeScore,
+    Numbers,
+    Reads,
+    ScoreHints,
+)
 from batchsched.plugin.session_view import SessionView
 from batchsched.state.pod_affinity import PodAffinityIndex
 from batchsched.state.records import NodeState, TaskState

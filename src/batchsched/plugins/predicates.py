@@ -17,8 +17,7 @@ from batchsched.model.reasons import Unfit
 from batchsched.model.rules import has_what_is_selected, out_of_service, tolerates
 from batchsched.plugin.arguments import Arguments
 from batchsched.plugin.extension_points import Changes
-from batchsched.plugin.hints import NodeKeys, PredicateHints
-from batchsched.plugin.node_functions import Predicate, Reads
+from batchsched.plugin.node_functions import NodeKeys, Predicate, PredicateHints, Reads
 from batchsched.plugin.session_view import SessionView
 from batchsched.state.pod_affinity import AffinityProfile, DomainCount, NetCount, PodAffinityIndex
 from batchsched.state.records import NodeState, TaskState

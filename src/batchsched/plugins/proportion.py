@@ -29,7 +29,7 @@ from batchsched.model.resources import EPSILON, Resource
 from batchsched.model.result import QueueOutcome, QueueOutcomes
 from batchsched.plugin.arguments import Arguments
 from batchsched.plugin.extension_points import Changes, Verdict
-from batchsched.plugin.hints import EvictionHints
+from batchsched.plugin.node_functions import EvictionHints
 from batchsched.plugin.queues import QueueUses, Use, sum_of_requests
 from batchsched.plugin.session_view import SessionView
 from batchsched.state.groups import Counting

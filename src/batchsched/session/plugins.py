@@ -21,8 +21,7 @@ from batchsched.model.validation.values import shown
 from batchsched.plugin.candidates import NodeSet, SecondTry
 from batchsched.plugin.claims import Claim, ClaimTerms
 from batchsched.plugin.extension_points import Changes, Refused, Verdict
-from batchsched.plugin.hints import EvictionHints
-from batchsched.plugin.node_functions import Chooser, NodeScore, Predicate, Reads
+from batchsched.plugin.node_functions import Chooser, EvictionHints, NodeScore, Predicate, Reads
 from batchsched.plugin.session_view import SessionView
 from batchsched.session.points import (
     RULES,

@@ -32,8 +32,7 @@ from batchsched.plugin.extension_points import (
     Refused,
     Vote,
 )
-from batchsched.plugin.hints import EvictionHints
-from batchsched.plugin.node_functions import NodeScore, Predicate
+from batchsched.plugin.node_functions import EvictionHints, NodeScore, Predicate
 from batchsched.plugin.session_view import SessionView
 from batchsched.state.needs import Need
 from batchsched.state.records import QueueState

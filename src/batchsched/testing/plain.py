@@ -26,8 +26,7 @@ from batchsched.model.snapshot import Snapshot
 from batchsched.model.validation.values import shown
 from batchsched.plugin.arguments import ArgumentValue
 from batchsched.plugin.extension_points import ExtensionPoints, Plugin
-from batchsched.plugin.hints import EvictionHints
-from batchsched.plugin.node_functions import NodeScore, Predicate, Reads, per_task
+from batchsched.plugin.node_functions import EvictionHints, NodeScore, Predicate, Reads, per_task
 from batchsched.scheduler import Scheduler
 from batchsched.session.policy_state import PlacementFactory
 from batchsched.state.shortcuts import Shortcut

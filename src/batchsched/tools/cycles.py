@@ -26,7 +26,7 @@ from batchsched.tools.ping_pong import PingPong, without_times
 from batchsched.tools.shrinking import shrink
 from batchsched.tools.small_clusters import small_clusters
 from batchsched.transition.next_snapshot import next_snapshot
-from batchsched.transition.task_rules import as_new
+from batchsched.transition.rules import as_new
 
 Promises = Literal["kept", "forgotten", "rival"]
 _WAYS = ("kept", "forgotten", "rival")

@@ -41,7 +41,7 @@ from batchsched.tools.relocation import (
 from batchsched.tools.report import Report, Section
 from batchsched.tools.room_for_job import has_room, moves_for
 from batchsched.transition.content import Content
-from batchsched.transition.task_rules import starting, with_run_added
+from batchsched.transition.rules import starting, with_run_added
 
 AnswerT = TypeVar("AnswerT")
 

@@ -38,7 +38,7 @@ from batchsched.model.validation.values import (
     time_problems,
     under,
 )
-from batchsched.transition.task_rules import (
+from batchsched.transition.rules import (
     RULES,
     TO_START,
     gone_from_old_place,

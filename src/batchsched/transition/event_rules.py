@@ -1,7 +1,7 @@
 """What events do to the tables of a cluster: all are applied, or, if one is wrong, none.
 
 Both `next_snapshot` and `batchsched.live.Cluster` apply them here. What they do to one task, job or
-queue stands in `task_rules`, `job_rules` and `queue_rules`.
+queue stands in `rules`.
 """
 
 from __future__ import annotations
@@ -46,15 +46,15 @@ from batchsched.model.validation.values import (
 )
 from batchsched.transition import events as happened
 from batchsched.transition.content import Content, Part
-from batchsched.transition.job_rules import set_eligible_times
-from batchsched.transition.ledger_of_evictions import let_time_pass
-from batchsched.transition.queue_rules import let_use_pass
-from batchsched.transition.task_rules import (
+from batchsched.transition.rules import (
     FOUND,
     RULES,
     as_it_was,
     ends,
+    let_time_pass,
+    let_use_pass,
     placed,
+    set_eligible_times,
     starting,
     staying,
     with_run_added,

@@ -15,8 +15,8 @@ from batchsched.model.validation.fields import is_usual_resource
 from batchsched.model.validation.values import is_of
 from batchsched.transition.content import Content
 from batchsched.transition.events import Event
+from batchsched.transition.rules import as_new
 from batchsched.transition.steps import Step, apply_step, take_step
-from batchsched.transition.task_rules import as_new
 
 
 def is_settled(cycle: CycleResult) -> bool:

@@ -31,16 +31,20 @@ from batchsched.transition.decisions import (
 )
 from batchsched.transition.event_rules import apply_events
 from batchsched.transition.events import Event
-from batchsched.transition.job_rules import carried_over, keep_plans, set_eligible_times
-from batchsched.transition.ledger_of_evictions import (
+from batchsched.transition.rules import (
     EvictionsWritten,
+    as_new,
+    carried_over,
     evictions_written,
     keep_evictions,
+    keep_plans,
     ledger_after,
     let_time_pass,
+    let_use_pass,
+    queues_after,
+    set_eligible_times,
+    starting,
 )
-from batchsched.transition.queue_rules import let_use_pass, queues_after
-from batchsched.transition.task_rules import as_new, starting
 
 
 @frozen(kw_only=True)

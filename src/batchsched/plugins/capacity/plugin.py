@@ -32,7 +32,7 @@ from batchsched.model.result import QueueOutcome, QueueOutcomes
 from batchsched.plugin.arguments import Arguments
 from batchsched.plugin.claims import Claim, ClaimTerms
 from batchsched.plugin.extension_points import Changes, Verdict
-from batchsched.plugin.hints import EvictionHints
+from batchsched.plugin.node_functions import EvictionHints
 from batchsched.plugin.queues import QueueTree, QueueUses, reserved_tasks
 from batchsched.plugin.session_view import SessionView
 from batchsched.plugins.capacity.accounts import (

@@ -10,7 +10,7 @@ Whether a task may leave is asked rule by rule, in this order; the first that re
    task alone they refuse what could not even go by itself.
 
 Before any of that, a job may claim nothing that does not preempt, that waits for a delay, or whose
-limits are used up. And what cannot be taken back is not lent (`lending`).
+limits are used up. And what cannot be taken back is not lent.
 
 The rules are those of KAI Scheduler (non-preemptible and semi-preemptible jobs, minimum runtimes),
 Kubernetes (PodDisruptionBudgets, preemptionPolicy) and Armada (limits over time), made one.
@@ -28,7 +28,7 @@ from batchsched.model.cluster import Preemptible, TaskStatus
 from batchsched.model.reasons import CLAIM_DELAY, MINIMUM_RUNTIME, NEVER_PREEMPTS
 from batchsched.plugin.arguments import Arguments
 from batchsched.plugin.extension_points import Changes, NothingToDo, Refused, Verdict
-from batchsched.plugin.hints import EvictionHints
+from batchsched.plugin.node_functions import EvictionHints
 from batchsched.plugin.queues import QueueTree
 from batchsched.plugin.session_view import SessionView
 from batchsched.plugins.protection.counted import (
@@ -40,12 +40,13 @@ from batchsched.plugins.protection.counted import (
     read_limits,
     tasks_once,
 )
-from batchsched.plugins.protection.lending import Lending, keeps_loans
 from batchsched.plugins.protection.rules import (
     NOT_PREEMPTIBLE,
     Cores,
     Costs,
+    Lending,
     MinimumRuntimes,
+    keeps_loans,
     protects_core,
 )
 from batchsched.state.records import JobState, TaskState

@@ -17,8 +17,7 @@ from batchsched.model.cluster import TaskStatus
 from batchsched.model.snapshot import Snapshot
 from batchsched.plugin.arguments import Arguments, ArgumentValue
 from batchsched.plugin.extension_points import Plugin
-from batchsched.plugin.hints import EvictionHints
-from batchsched.plugin.node_functions import NodeScore, Predicate, Reads, per_task
+from batchsched.plugin.node_functions import EvictionHints, NodeScore, Predicate, Reads, per_task
 from batchsched.plugin.session_view import SessionView
 from batchsched.scheduler import Scheduler
 from batchsched.session.points import OpenedPlugin
