@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection, Generator, Iterable, Iterator,
 from contextlib import contextmanager
 from itertools import chain
 from operator import attrgetter
-from typing import Any, Literal, cast
+from typing import Any, ClassVar, Literal
 
 from attrs import define, field
 
@@ -221,7 +221,8 @@ class Content:
             "tasks": self.tasks,
             "topologies": self.topologies,
         }
-        self._journal: list[tuple[Table, str, Value]] = []
+        self._journal: list[tuple[tuple[Table, str], Value]] = []
+        """All writes since the last commit, with what was there before."""
         for node in snapshot.nodes:
             self.put("nodes", node.name, node)
         for queue in snapshot.queues:
@@ -245,13 +246,19 @@ class Content:
 
     def put(self, table: Table, key: str, value: Value) -> None:
         """Set the value of a table at a key; None removes it. O(1)."""
-        self._journal.append((table, key, self._set(table, key, value)))
+        write = self._WRITERS.get(table)
+        if write is not None:
+            before = write(self, key, value)
+        else:
+            self._in_order.pop(table, None)
+            before = _write(self._tables[table], key, value)
+        self._journal.append(((table, key), before))
 
     def enter(self, job: JobInfo) -> None:
         """Add a new job with its tasks. O(tasks of the job)."""
         # Without its tasks, which would be outdated as soon as one of them changes.
         self.put("jobs", job.uid, _with_tasks(job, ()))
-        self.put("members", job.uid, tuple(task.uid for task in job.tasks))
+        self.put("members", job.uid, tuple([task.uid for task in job.tasks]))
         for task in job.tasks:
             self.put("owner", task.uid, job.uid)
             self.put("tasks", task.uid, task)
@@ -280,16 +287,17 @@ class Content:
     def undo_to(self, mark: int) -> None:
         """Undo all writes since a mark, the last first."""
         while len(self._journal) > mark:
-            table, key, before = self._journal.pop()
-            self._set(table, key, before)
+            (table, key), before = self._journal.pop()
+            self.put(table, key, before)
+            self._journal.pop()
 
     def commit(self) -> None:
         """Keep all writes; their changes become a version. O(writes)."""
         if not self._journal:
             return
-        before: dict[tuple[Table, str], Value] = {}
-        for table, key, value in self._journal:
-            before.setdefault((table, key), value)
+        before = dict(self._journal)
+        if len(before) < len(self._journal):  # of several writes, what was there before the first
+            before.update(reversed(self._journal))
         self._journal.clear()
         self._whole = None
         self.version.before = before
@@ -322,78 +330,74 @@ class Content:
             self.put(table, key, value)
         self.commit()
 
-    def _set(self, table: Table, key: str, value: Value) -> Value:
-        """Write without the journal; return the previous value."""
-        if table == "tasks":
-            task, owner = self.tasks.get(key), self.owner.get(key)
-            after: TaskInfo | None = value  # type: ignore[assignment]  # the table says so
-            if task is not None:
-                self._count(task, owner, -1)
-            if after is not None:
-                self._count(after, owner, 1)
-                self.tasks[key] = after
-            elif task is not None:
-                del self.tasks[key]
-            return task
-        if table == "owner":
-            task, owner = self.tasks.get(key), self.owner.get(key)
-            if task is None:
-                # The indices are updated when the task itself is added.
-                self._write(self.owner, key, value)
-                return owner
-            self._count(task, owner, -1)
-            self._write(self.owner, key, value)
-            self._count(task, self.owner.get(key), 1)
-            return owner
-        if table == "now":
-            before = self.now
-            self.now = cast("float", value)
-            return before
-        if table in {"jobs", "members"}:
-            self._forget_made(key)
-        if table == "jobs":
-            self._mark_job(key, cast("JobInfo | None", value))
-        elif table == "members":
-            if value is None:
-                self._may_have_ended.pop(key, None)
-            else:
-                self._may_have_ended[key] = None
-        if table != "members":
-            self._in_order.pop(table, None)
-        return self._write(self._tables[table], key, value)
+    # Each of these writes in a table, and in what is kept besides, and returns what was there.
 
-    def _mark_job(self, uid: str, job: JobInfo | None) -> None:
-        """Update the indices of jobs that depend on others, and of jobs with plans."""
-        is_dependent = job is not None and bool(job.depends_on) and job.eligible_time is None
-        for marked, holds in (
-            (self.dependent, is_dependent),
-            (self.planned, job is not None and job.plan is not None),
-        ):
-            if holds:
-                marked[uid] = None
-            else:
-                marked.pop(uid, None)
+    def _write_task(self, uid: str, task: TaskInfo | None) -> Value:
+        before, owner = self.tasks.get(uid), self.owner.get(uid)
+        if before is not None:
+            self._count(before, owner, -1)
+        if task is not None:
+            self._count(task, owner, 1)
+            self.tasks[uid] = task
+        elif before is not None:
+            del self.tasks[uid]
+        return before
+
+    def _write_owner(self, uid: str, owner: str | None) -> Value:
+        # Without the task, the indices are updated when it is added.
+        task, before = self.tasks.get(uid), self.owner.get(uid)
+        if task is not None:
+            self._count(task, before, -1)
+        _write(self.owner, uid, owner)
+        if task is not None:
+            self._count(task, owner, 1)
+        return before
+
+    def _write_job(self, uid: str, job: JobInfo | None) -> Value:
+        self._forget_made(uid)
+        if job is not None and job.depends_on and job.eligible_time is None:
+            self.dependent[uid] = None
+        else:
+            self.dependent.pop(uid, None)
+        if job is not None and job.plan is not None:
+            self.planned[uid] = None
+        else:
+            self.planned.pop(uid, None)
+        return _write(self.jobs, uid, job)
+
+    def _write_members(self, uid: str, members: tuple[str, ...] | None) -> Value:
+        self._forget_made(uid)
+        if members is None:
+            self._may_have_ended.pop(uid, None)
+        else:
+            self._may_have_ended[uid] = None
+        return _write(self.members, uid, members)
+
+    def _write_now(self, _key: str, now: float) -> Value:
+        before, self.now = self.now, now
+        return before
+
+    _WRITERS: ClassVar[Mapping[Table, Callable[..., Value]]] = {
+        "tasks": _write_task,
+        "owner": _write_owner,
+        "jobs": _write_job,
+        "members": _write_members,
+        "now": _write_now,
+    }
 
     def _forget_made(self, uid: str) -> None:
         self._made.pop(uid, None)
         self._jobs_in_order.touch(uid)
 
-    @staticmethod
-    def _write(table: dict[str, Any], key: str, value: Value) -> Value:
-        if value is None:
-            return table.pop(key, None)  # type: ignore[no-any-return]
-        before: Value = table.get(key)
-        table[key] = value
-        return before
-
     def _count(self, task: TaskInfo, owner: str | None, sign: int) -> None:
         """Add a task to the indices by node, status and job (sign 1), or remove it (-1)."""
         uid, status = task.uid, task.status
-        for node_name in () if task.node_name is None else _nodes_of(task):
-            if sign > 0:
-                self.on_node.setdefault(node_name, {})[uid] = None
-            else:
-                self._leave_node(uid, node_name)
+        if task.node_name is not None:
+            for node_name in _nodes_of(task):
+                if sign > 0:
+                    self.on_node.setdefault(node_name, {})[uid] = None
+                else:
+                    self._leave_node(uid, node_name)
         if status not in _SETTLED:
             if sign > 0:
                 self.unsettled[uid] = None
@@ -519,3 +523,11 @@ class Content:
                 yield uid
             else:
                 del self._may_have_ended[uid]
+
+
+def _write(table: dict[str, Any], key: str, value: Any) -> Value:
+    if value is None:
+        return table.pop(key, None)  # type: ignore[no-any-return]
+    before: Value = table.get(key)
+    table[key] = value
+    return before

@@ -10,7 +10,7 @@ from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from types import NoneType
 from typing import Any, cast
 
-from attrs import AttrsInstance, evolve, fields
+from attrs import evolve, fields
 
 from batchsched.errors import EventError, Fault
 from batchsched.model.cluster import (
@@ -24,7 +24,7 @@ from batchsched.model.snapshot import COMMON
 from batchsched.model.topology import without_nodes
 from batchsched.model.validation.arguments import field_problems, problems_of
 from batchsched.model.validation.snapshot import (
-    is_sound_job,
+    job_test,
     queue_cycles,
     snapshot_faults,
 )
@@ -110,6 +110,7 @@ class _Applied:
         """The names of removed nodes, with the paths of the events."""
         self._awaited: dict[str, dict[str, None]] = {}
         """By UID of a job, the UIDs of the jobs that depend on it and are not eligible yet."""
+        self._is_sound_on_no_node = job_test(())
         self._failed: Exception | None = None
         """An exception caused by an invalid object, raised only if no fault is found."""
         for uid in content.dependent:
@@ -118,8 +119,9 @@ class _Applied:
     def all(self, events: Iterable[object]) -> None:
         for position, event in enumerate(events):
             self._path = f"events[{position}]"
-            if type(event) in _EVENTS:
-                self._one(cast("AttrsInstance", event), *_EVENTS[type(event)])
+            known = _EVENTS.get(type(event))
+            if known is not None:
+                self._one(event, *known)
             else:
                 self._refuse(f"expected an event of batchsched.live, got {shown(event)}")
         self._check_parts()
@@ -128,11 +130,11 @@ class _Applied:
         if self._failed is not None and not self.faults:
             raise self._failed
 
-    def _one(self, event: AttrsInstance, rule: str | _Handler, names: Mapping[str, str]) -> None:
-        so_far = len(self.faults)
-        for below, message in field_problems(event):
+    def _one(self, event: Any, rule: str | _Handler, names: Mapping[str, str]) -> None:
+        problems = [*field_problems(event)]
+        for below, message in problems:
             self._refuse(message, below)
-        if len(self.faults) > so_far:
+        if problems:
             return
         for field, table in names.items():
             name: str = getattr(event, field)
@@ -140,7 +142,7 @@ class _Applied:
                 return
         try:
             if isinstance(rule, str):
-                self._task(rule, cast("happened.TaskStarted", event).uid)
+                self._task(rule, event.uid)
             else:
                 rule(self, event)
         except Exception as error:
@@ -246,19 +248,24 @@ class _Applied:
         if job.uid in content.jobs:
             self._refuse(f"there is a job {job.uid!r} already")
             return
-        self._to_check.append((self._path, "jobs", job))
-        tasks: object = job.tasks
-        if not is_tuple(tasks) or not all(
-            is_of(task, TaskInfo) and _has_place(task) for task in job.tasks
+        if not (
+            self._is_sound_on_no_node(job)
+            and content.tasks.keys().isdisjoint([task.uid for task in job.tasks])
         ):
-            return  # the check of the job reports the fault
-        new = [task for task in job.tasks if self._is_new_task(task)]
-        if len(set(_uids(new))) == len(job.tasks):
-            content.enter(job)
-            self._check_request_of(job.uid)
-            if job.uid in content.dependent:
-                self._take_up(job.uid)
-            self._let_start(job.uid)
+            self._to_check.append((self._path, "jobs", job))
+            tasks: object = job.tasks
+            if not is_tuple(tasks) or not all(
+                is_of(task, TaskInfo) and _has_place(task) for task in job.tasks
+            ):
+                return  # the check of the job reports the fault
+            new = [task for task in job.tasks if self._is_new_task(task)]
+            if len(set(_uids(new))) < len(job.tasks):
+                return
+        content.enter(job)
+        self._check_request_of(job.uid)
+        if job.uid in content.dependent:
+            self._take_up(job.uid)
+        self._let_start(job.uid)
 
     def job_changed(self, event: happened.JobChanged) -> None:
         content, uid = self._content, event.uid
@@ -417,11 +424,12 @@ class _Applied:
 
     def _check_parts(self) -> None:
         content = self._content
+        is_sound = job_test(content.nodes)
         for path, part, item in self._to_check:
             checked = item
             if part == "jobs":
                 job = cast("JobInfo", item)
-                if is_sound_job(job, content.nodes):
+                if is_sound(job):
                     continue
                 if is_of(job.groups, tuple) and has_requests(job):
                     checked = without_requests(job)  # it is checked with all tasks, below

@@ -56,15 +56,12 @@ def is_usual_resource(resource: Resource, /) -> bool:
     if type(resource) is not Resource:
         return False
     scalars = resource.scalars
-    return (
-        is_frozen_map(resource.scalars)
-        and _is_usual_amount(resource.milli_cpu)
-        and _is_usual_amount(resource.memory)
-        and all(
-            type(name) is str and name not in _NO_SCALARS and _is_usual_amount(amount)
-            for name, amount in scalars.items()
-        )
-    )
+    if not is_frozen_map(resource.scalars):
+        return False
+    for name, amount in scalars.items():
+        if type(name) is not str or name in _NO_SCALARS or not _is_usual_amount(amount):
+            return False
+    return _is_usual_amount(resource.milli_cpu) and _is_usual_amount(resource.memory)
 
 
 def _is_usual_amount(amount: Amount) -> bool:

@@ -8,7 +8,7 @@ by `task_problems`, which finds all problems and their messages.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import TypeVar
 
 from batchsched.errors import Fault
@@ -386,25 +386,26 @@ def _is_usual_job(job: JobInfo) -> bool:
     )
 
 
-def is_sound_job(job: JobInfo, node_names: Collection[str]) -> bool:
-    """Return True only if a job is valid; may return False for a valid job. A fast test.
+def job_test(node_names: Collection[str]) -> Callable[[JobInfo], bool]:
+    """Return a fast test of jobs that are added to a cluster.
 
-    Args:
-        job: a job that is added to a cluster.
-        node_names: the names of the existing nodes.
-
+    It returns True only if a job is valid, and may return False for a valid one. `node_names` has
+    the names of the existing nodes; without any, it is True only of jobs that are on none.
     """
     check = _Check()
     check.nodes = node_names
-    return (
-        _is_usual_job(job)
-        and type(job.tasks) is tuple
-        and all(
-            type(task) is TaskInfo and task.group is None and check.is_sound(task)
-            for task in job.tasks
-        )
-        and len({task.uid for task in job.tasks}) == len(job.tasks)
-    )
+    tested: list[JobInfo] = []  # what was found valid is known by its identity
+
+    def is_sound(job: JobInfo) -> bool:
+        tested.append(job)
+        if not _is_usual_job(job) or type(job.tasks) is not tuple:
+            return False
+        for task in job.tasks:
+            if type(task) is not TaskInfo or task.group is not None or not check.is_sound(task):
+                return False
+        return len({task.uid for task in job.tasks}) == len(job.tasks)
+
+    return is_sound
 
 
 def _is_empty(items: object) -> bool:
