@@ -26,7 +26,7 @@ from batchsched import (
     default_registry,
 )
 from batchsched.plugin import JobState, NodeState, TaskState
-from batchsched.session.reports import TaskAttempts
+from batchsched.session.failures import TaskAttempts
 from batchsched.state.ledger import Ledger
 from benchmarks.cycle import Clock, Run, run, timed
 from benchmarks.workloads.scenario import Scenario
@@ -168,7 +168,7 @@ class _Recorder:
         self._session = None
         cycle = self.cycles[-1]
         tried = session.reports.tasks.items()
-        cycle.tried.update((uid, evolve(each, eviction_searches={})) for uid, each in tried)
+        cycle.tried.update((task.uid, evolve(each, eviction_searches={})) for task, each in tried)
 
 
 def record(scenario: Scenario) -> Recording:
@@ -229,7 +229,7 @@ def _replay(session: Session, cycle: _Cycle, clock: Clock) -> None:
     for call in calls:
         call()
     clock.end("replay")
-    session.reports.tasks.update(cycle.tried)
+    session.reports.tasks.update((session.task(uid), each) for uid, each in cycle.tried.items())
     del calls
     clock.begin()
 

@@ -238,7 +238,7 @@ evicted (default/j)
             ActionError: an action raised an exception.
 
         """
-        session.plans.are_explained = reasons
+        session.explains_plans = reasons
         for name, action in self._actions:
             session.begin_action(name)
             try:

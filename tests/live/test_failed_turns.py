@@ -45,7 +45,7 @@ from batchsched.live import (
     TimePassed,
 )
 from batchsched.plugin import JobState, NodeState, TaskState
-from batchsched.session.known_failures import FailedTurns
+from batchsched.session.failures import FailedTurns
 
 ALL_ACTIONS = "reclaim, allocate, backfill, preempt, reserve"
 # With capacity, a gang for which there is not enough in all is kept out before it is tried.

@@ -20,7 +20,7 @@ from batchsched import (
     TaskInfo,
     TaskStatus,
 )
-from batchsched.session import eviction_reports
+from batchsched.session import reasons
 from batchsched.testing import configs, snapshots
 
 TIERS = [["priority", "gang", "conformance"], ["predicates", "proportion", "nodeorder"]]
@@ -140,7 +140,7 @@ def test_reports_are_of_the_most_important_jobs_once_too_much_was_asked(
         job("b", "1C1G", priority=5),
     )
     assert all(reason.evictions for reason in decide(snapshot, "preempt").pending.values())
-    monkeypatch.setattr(eviction_reports, "MOST_ASKED", 1)
+    monkeypatch.setattr(reasons, "MOST_ASKED", 1)
     pending = decide(snapshot, "preempt").pending
     assert pending["b-1"].evictions
     assert not pending["a-1"].evictions
@@ -181,7 +181,7 @@ def test_which_tasks_get_a_report_is_the_same_on_all_engines(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """The plain loop cannot tell that the searches of two jobs are alike; it must not matter."""
-    monkeypatch.setattr(eviction_reports, "MOST_ASKED", 5)
+    monkeypatch.setattr(reasons, "MOST_ASKED", 5)
     waiting = [job(f"w{number}", "1C1G", "1C1G", minimum=1) for number in range(4)]
     snapshot = cluster([node("n1", "1C1G")], job("r", "1C1G@n1", priority=99), *waiting)
     of = SchedulerConfig.from_mapping(

@@ -22,8 +22,8 @@ from batchsched import (
     TaskStatus,
     UnknownNameError,
 )
-from batchsched.session.promises import drop_reservations
-from batchsched.session.reports import TaskAttempts
+from batchsched.session.cycle import drop_reservations
+from batchsched.session.failures import TaskAttempts
 from batchsched.session.turns import is_starving
 
 S = TaskStatus
@@ -379,7 +379,7 @@ class TestWhatIsRecorded:
         of = self.of()
         task = of.task("b-1")
         of.record_failure(task)
-        assert of.reports.tasks == {"b-1": TaskAttempts(found_no_place=True)}
+        assert of.reports.tasks == {task: TaskAttempts(found_no_place=True)}
         assert of.reports.about(task).found_no_place
 
     def test_a_statement_that_is_discarded_records_the_places_that_it_took_back(self) -> None:
@@ -387,7 +387,7 @@ class TestWhatIsRecorded:
         task = of.task("b-1")
         with of.statement() as statement:
             statement.allocate(task, of.node("n1"))
-        assert of.reports.tasks == {"b-1": TaskAttempts(was_undone=True)}
+        assert of.reports.tasks == {task: TaskAttempts(was_undone=True)}
 
     def test_a_committed_statement_and_a_trial_record_nothing(self) -> None:
         of = self.of()

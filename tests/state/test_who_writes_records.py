@@ -17,7 +17,7 @@ FIELDS = frozenset().union(
 REMEMBERED = {
     "ends": "actions/profile.py",
     "kind": "placement/kinds.py",
-    "likeness": "session/alike.py",
+    "likeness": "session/failures.py",
     "order_key": "session/plugins.py",
     "waits_in": "session/orders.py",
 }

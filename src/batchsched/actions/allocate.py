@@ -95,7 +95,7 @@ class AllocateAction:
                 holds
                 or reserves
                 or self.evict_backfill
-                or session.plans.guard is not None
+                or session.guard is not None
                 or session.plugins.second_try
             ),
         )

@@ -25,10 +25,17 @@ from batchsched.session.candidates import (
     try_in_turn,
     try_what_is_needed,
 )
-from batchsched.session.limits import may_take_task, need_of, record_no_set
 from batchsched.session.session import Session
 from batchsched.session.statements import Statement
-from batchsched.session.turns import Turns, has_task_to_place, is_starving, tasks_to_place
+from batchsched.session.turns import (
+    Turns,
+    has_task_to_place,
+    is_starving,
+    may_take_task,
+    need_of,
+    record_no_set,
+    tasks_to_place,
+)
 from batchsched.state.memory import DependsOn, Remembered, forget
 from batchsched.state.needs import Stage, need_of_task
 from batchsched.state.records import JobState, NodeState, QueueState, TaskState

@@ -14,12 +14,11 @@ from batchsched.model.reasons import Unfit
 from batchsched.placement import Fit
 from batchsched.plugin.arguments import Arguments
 from batchsched.session.attempts import Attempts, Goal
-from batchsched.session.limits import may_claim
 from batchsched.session.movable import MOVE_SCOPES, Movers
 from batchsched.session.outlook import promises_stand
 from batchsched.session.session import Session
 from batchsched.session.statements import Statement
-from batchsched.session.turns import Turn, Turns, has_task_to_place
+from batchsched.session.turns import Turn, Turns, has_task_to_place, may_claim
 from batchsched.session.victims import EvictionScope, EvictionSearch, WhyNot
 from batchsched.state.memory import DependsOn
 from batchsched.state.needs import Need, Stage
@@ -145,7 +144,7 @@ def claim_by_moves(
         )
         if search.make_room():
             return True
-        session.record_eviction_search(
+        session.reports.record_search(
             EvictionSearch(
                 task=task,
                 action=session.action_name,

@@ -36,11 +36,11 @@ from attrs import define, field, frozen
 from batchsched.placement import Fit
 from batchsched.session.ahead import refusal_ahead
 from batchsched.session.candidates import refusal_beside_its_job
-from batchsched.session.limits import limit_on
 from batchsched.session.movable import Movers
 from batchsched.session.outlook import nodes_ahead
 from batchsched.session.session import Session
 from batchsched.session.statements import Statement
+from batchsched.session.turns import limit_on
 from batchsched.state.memory import DependsOn, forget
 from batchsched.state.records import NodeState, TaskState
 from batchsched.state.shortcuts import Shortcut
@@ -196,7 +196,7 @@ class MoveSearch:
 
     def _accepting(self, task: TaskState, slots: Collection[int] | None) -> list[NodeState]:
         """Return the nodes that accept a task as they will be, in node order."""
-        nodes, guard = nodes_ahead(self.session, task, slots), self.session.plans.guard
+        nodes, guard = nodes_ahead(self.session, task, slots), self.session.guard
         return [*nodes] if guard is None else [n for n in nodes if guard.allows(task, n)]
 
     def _crowds(self) -> Callable[[NodeState], _Crowd]:

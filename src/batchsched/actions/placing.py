@@ -17,11 +17,11 @@ from batchsched.session.candidates import (
     try_in_order,
     try_in_turn,
 )
-from batchsched.session.limits import may_take_task
 from batchsched.session.outlook import accepting_nodes, can_start
 from batchsched.session.session import Session
 from batchsched.session.statements import Statement, TakenUnit
 from batchsched.session.tracing import tell_best
+from batchsched.session.turns import may_take_task
 from batchsched.state.needs import need_of_job
 from batchsched.state.records import JobState, NodeState, TaskState
 from batchsched.state.vectors import fits, plus
@@ -65,7 +65,7 @@ def place(
     job = task.job
     assert job is not None
     ahead = accepting_nodes(session, task) if looks_ahead else None
-    is_free = ahead is None and statement.within is None and session.plans.guard is None
+    is_free = ahead is None and statement.within is None and session.guard is None
     best = session.best_node
     for fit in ladder:
         if fit is _CONDITIONALLY and not _waits_for_loans(session, job):
@@ -103,7 +103,7 @@ def take_room(
     for unit in units:
         statement.take(unit)
         victims += unit.victims
-    guard = session.plans.guard
+    guard = session.guard
     if (
         victims
         and all(victim.status is TaskStatus.PENDING for victim in victims)
@@ -132,7 +132,7 @@ def best_for(
         ahead: the nodes that accept it as they will be; None: that makes no difference.
 
     """
-    guard, placement, within = session.plans.guard, session.placement, statement.within
+    guard, placement, within = session.guard, session.placement, statement.within
     if ahead is None and within is None:
         node = session.best_node(task, fit)
         if node is None or guard is None:

@@ -25,17 +25,19 @@ from batchsched.model.reasons import PendingReason, PlannedWait, Unfit, waits_by
 from batchsched.placement import Fit
 from batchsched.plugin.arguments import Arguments
 from batchsched.session.candidates import needs_in_turn, offers_sets
-from batchsched.session.limits import (
+from batchsched.session.plugins import PRIORITY
+from batchsched.session.session import Session
+from batchsched.session.statements import Statement
+from batchsched.session.turns import (
+    Turn,
+    Turns,
     allowed_together,
     exceeds_most,
     need_of,
     record_limit,
     record_no_set,
+    tasks_to_place,
 )
-from batchsched.session.plugins import PRIORITY
-from batchsched.session.session import Session
-from batchsched.session.statements import Statement
-from batchsched.session.turns import Turn, Turns, tasks_to_place
 from batchsched.state.needs import Need, Stage
 from batchsched.state.records import JobState, NodeState, QueueState, TaskState
 from batchsched.state.shortcuts import Shortcut
@@ -280,10 +282,11 @@ class _Planner:
             places = self._search.take_earliest(need.tasks, before, latest)
         if places is None:
             reason = reason_for_no_plan(session, need, self._action.window)
-            session.plans.reasons[job.uid] = reason
+            session.reports.of_job(job).why_planned = reason
             return
-        if session.plans.are_explained:
-            session.plans.reasons[job.uid] = reason_for_plan(session, need, places)
+        if session.explains_plans:
+            why = reason_for_plan(session, need, places)
+            session.reports.of_job(job).why_planned = why
         self._planned[job.uid] = places
 
     # Results
@@ -294,14 +297,12 @@ class _Planner:
         plans = {**self._held, **self._planned}
         for uid, places in plans.items():
             start = max(places.start, session.now)
-            start_by = session.jobs[uid].info.start_by
-            if start_by is not None and start > start_by:
-                session.plans.late.append(uid)
-            session.plans.made[uid] = Plan(
-                start=start, nodes={task.uid: node.name for task, node in places.of}
-            )
+            job = session.jobs[uid]
+            tried, start_by = session.reports.of_job(job), job.info.start_by
+            tried.is_late = start_by is not None and start > start_by
+            tried.plan = Plan(start=start, nodes={task.uid: node.name for task, node in places.of})
         if plans:
-            session.plans.guard = PlanGuard(session, plans.values())
+            session.guard = PlanGuard(session, plans.values())
 
 
 class PlaceSearch:

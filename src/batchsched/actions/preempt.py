@@ -20,7 +20,6 @@ from batchsched.actions.placing import NOW_OR_LATER, place
 from batchsched.model.cluster import TaskStatus
 from batchsched.plugin.arguments import Arguments
 from batchsched.plugin.candidates import NodeSet
-from batchsched.session.alike import AlikeJobs
 from batchsched.session.attempts import (
     Attempts,
     Goal,
@@ -29,11 +28,11 @@ from batchsched.session.attempts import (
     tasks_needed,
 )
 from batchsched.session.candidates import refusal_beside_its_job, sets_to_evict_in
-from batchsched.session.limits import may_claim
+from batchsched.session.failures import AlikeJobs
 from batchsched.session.outlook import promises_stand
 from batchsched.session.session import Session
 from batchsched.session.statements import Statement, TakenUnit
-from batchsched.session.turns import Turn, Turns, has_task_to_place
+from batchsched.session.turns import Turn, Turns, has_task_to_place, may_claim
 from batchsched.session.victims import EvictionScope
 from batchsched.state.needs import Need, Stage
 from batchsched.state.records import JobState, TaskState

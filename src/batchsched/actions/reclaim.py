@@ -22,10 +22,17 @@ from batchsched.model.reasons import Unfit
 from batchsched.plugin.arguments import Arguments
 from batchsched.plugin.claims import Claim, ClaimStage
 from batchsched.session.attempts import Attempts, Goal, SetRank, retries_largest_first
-from batchsched.session.limits import exceeds_quota, may_claim, record_claim_refusal
 from batchsched.session.session import Session
 from batchsched.session.statements import Statement, TakenUnit
-from batchsched.session.turns import Turn, Turns, has_task_to_place, tasks_to_place
+from batchsched.session.turns import (
+    Turn,
+    Turns,
+    exceeds_quota,
+    has_task_to_place,
+    may_claim,
+    record_claim_refusal,
+    tasks_to_place,
+)
 from batchsched.session.victims import EvictionScope, Victims
 from batchsched.state.needs import Need, Stage
 from batchsched.state.records import JobState, TaskState

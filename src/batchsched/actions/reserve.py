@@ -32,11 +32,16 @@ from batchsched.session.candidates import (
     try_in_turn,
     try_what_is_needed,
 )
-from batchsched.session.limits import need_of, record_limit
 from batchsched.session.outlook import can_start
 from batchsched.session.session import Session
 from batchsched.session.statements import Statement
-from batchsched.session.turns import has_task_to_place, is_starving, tasks_to_place
+from batchsched.session.turns import (
+    has_task_to_place,
+    is_starving,
+    need_of,
+    record_limit,
+    tasks_to_place,
+)
 from batchsched.state.groups import Counting
 from batchsched.state.memory import DependsOn, Remembered
 from batchsched.state.needs import Need, Stage

@@ -21,7 +21,7 @@ which the whole cluster may be one; or all of them once more, undoing choices of
 *Not near yet* is a task that must be near others, while no node accepts it: it is tried again as
 soon as another task of the turn was placed, which may be the one that it waits for.
 
-That is the definition. Attempts that are known to fail (`batchsched.session.known_failures`) are
+That is the definition. Attempts that are known to fail (`batchsched.session.failures`) are
 not made: the turn then has no goals, and everything is recorded as if they had been made.
 """
 
@@ -39,7 +39,6 @@ from attrs import define, field
 from batchsched.model.cluster import TaskStatus
 from batchsched.plugin.arguments import Arguments
 from batchsched.plugin.candidates import NodeSet, SecondTry
-from batchsched.session.alike import AlikeTasks
 from batchsched.session.candidates import (
     MayGo,
     Place,
@@ -54,19 +53,20 @@ from batchsched.session.candidates import (
     try_in,
     whole_cluster,
 )
-from batchsched.session.known_failures import FailedTurns
-from batchsched.session.limits import (
+from batchsched.session.failures import AlikeTasks, FailedTurns
+from batchsched.session.outlook import nodes_ahead
+from batchsched.session.session import Session
+from batchsched.session.statements import Statement
+from batchsched.session.turns import (
+    Turn,
     may_take,
     may_take_task,
     need_of,
     passed_over,
     record_failed_again,
     record_no_set,
+    tasks_to_place,
 )
-from batchsched.session.outlook import nodes_ahead
-from batchsched.session.session import Session
-from batchsched.session.statements import Statement
-from batchsched.session.turns import Turn, tasks_to_place
 from batchsched.session.undoing import place_with_undoing, second_try
 from batchsched.session.victims import EvictionScope
 from batchsched.state.groups import Counting, GroupState

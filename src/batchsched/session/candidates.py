@@ -22,10 +22,10 @@ from batchsched.model.texts import counted
 from batchsched.model.validation.values import shown
 from batchsched.plugin.candidates import NodeSet, Part
 from batchsched.plugin.session_view import Besides
-from batchsched.session.limits import need_of
 from batchsched.session.outlook import accepts_without
 from batchsched.session.session import Session
 from batchsched.session.statements import Statement
+from batchsched.session.turns import need_of
 from batchsched.session.victims import EvictionScope
 from batchsched.state.groups import Counting, GroupState, JobGroups
 from batchsched.state.memory import DependsOn

@@ -2,9 +2,9 @@
 
 A session is opened on the state of a policy, which may be kept from cycle to cycle on a live
 cluster. It begins with the jobs that are admitted, and with the reservations and promises of the
-last cycle that still hold. When all actions have run it is closed: useless reservations and
-promises end, and its final state becomes outcomes and reasons.
-
+last cycle that still hold: which of them are kept, started or ended stands below. When all actions
+have run it is closed: useless reservations and promises end, and its final state becomes outcomes
+and reasons.
 """
 
 from __future__ import annotations
@@ -12,8 +12,10 @@ from __future__ import annotations
 from collections.abc import (
     Collection,
     Iterable,
+    Iterator,
     Mapping,
 )
+from functools import partial
 from operator import attrgetter
 from typing import Protocol
 
@@ -21,11 +23,12 @@ from attrs import evolve
 
 from batchsched.causes import ConditionReason
 from batchsched.errors import InvariantError
-from batchsched.model.cluster import JobInfo, JobPhase, TaskStatus, choice_fields
-from batchsched.model.immutable import EMPTY, LazyMap
+from batchsched.model.cluster import JobInfo, JobPhase, TaskStatus, choice_fields, choices_of
+from batchsched.model.immutable import LazyMap
 from batchsched.model.reasons import (
     JobCondition,
     PendingReason,
+    Unfit,
     queue_not_leaf,
     queue_unknown,
 )
@@ -37,22 +40,26 @@ from batchsched.model.result import (
     Promise,
     TaskOutcome,
 )
-from batchsched.model.rules import Unmet, unmet_dependencies
-from batchsched.session.eviction_reports import refused_until
-from batchsched.session.policy_state import PolicyState
-from batchsched.session.promises import (
-    drop_reservations,
-    drop_stale_reservations,
-    end_promises,
-    keep_promises,
-    kept_for_claimants,
-    start_promised_jobs,
+from batchsched.model.rules import Unmet, out_of_service, unmet_dependencies
+from batchsched.placement import Fit
+from batchsched.session.ahead import refusal_ahead
+from batchsched.session.candidates import (
+    may_go_anywhere,
+    refusal_beside_its_job,
+    try_in_order,
+    try_in_turn,
 )
-from batchsched.session.reasons import PendingReasons
-from batchsched.session.reports import NOTHING_TRIED, TaskAttempts
+from batchsched.session.failures import NOTHING_TRIED, TaskAttempts
+from batchsched.session.outlook import can_start
+from batchsched.session.policy_state import PolicyState
+from batchsched.session.reasons import PendingReasons, refused_until
 from batchsched.session.session import Session
+from batchsched.session.statements import Statement
+from batchsched.session.turns import limit_on
 from batchsched.state.ledger import Ledger, counted_job
+from batchsched.state.needs import need_of_task
 from batchsched.state.records import JobState, NodeState, QueueState, TaskState
+from batchsched.state.vectors import fits
 
 _uid = attrgetter("uid")
 
@@ -220,13 +227,13 @@ def close(
     pipelined = _places_of(_having(session, TaskStatus.PIPELINED))
     conditional = _places_of(_having(session, TaskStatus.CONDITIONAL))
     reserved = _places_of(_having(session, TaskStatus.RESERVED))
-    dropped = _dropped(session.reports.initial_reservations, TaskStatus.RESERVED)
+    dropped = _dropped(session.reports.initial_reservations, TaskStatus.RESERVED, {})
     broken = _dropped(
         [task for task, _ in session.ledger.initial_promises],
         TaskStatus.PIPELINED,
         session.reports.tasks,
-        session.gave_way,
     )
+    as_jobs = sorted(session.reports.jobs.items(), key=lambda each: each[0].uid)
     result = CycleResult(
         binds=tuple(session.binds),
         evictions=tuple(session.evictions),
@@ -243,8 +250,8 @@ def close(
         left_out=left_out,
         pending=pending,
         queues=session.plugins.queue_outcomes(),
-        planned=dict(sorted(session.plans.made.items())),
-        late=tuple(sorted(session.plans.late)),
+        planned={job.uid: each.plan for job, each in as_jobs if each.plan is not None},
+        late=tuple(job.uid for job, each in as_jobs if each.is_late),
         refused_until=refused_until(session),
         notices=session.state.ignored.notices(),
     )
@@ -344,8 +351,7 @@ def _names(session: Session, result: CycleResult) -> dict[str, str]:
 def _dropped(
     tasks: Iterable[TaskState],
     status: TaskStatus,
-    tried: Mapping[str, TaskAttempts] = EMPTY,
-    gave_way: Mapping[str, str] = EMPTY,
+    tried: Mapping[TaskState, TaskAttempts],
 ) -> tuple[DroppedPromise, ...]:
     """Return the promises or reservations of the snapshot that were neither used nor kept.
 
@@ -357,12 +363,13 @@ def _dropped(
         assert before is not None
         is_there = task.node is not None and task.node.name == before
         if not (is_there and task.status in (TaskStatus.BINDING, status)):
+            about = tried.get(task, NOTHING_TRIED)
             dropped.append(
                 DroppedPromise(
                     task_uid=task.uid,
                     node_name=before,
-                    reason=tried.get(task.uid, NOTHING_TRIED).broken_promise,
-                    for_task_uid=gave_way.get(task.uid),
+                    reason=about.broken_promise,
+                    for_task_uid=None if about.gave_way_to is None else about.gave_way_to.uid,
                 )
             )
     return tuple(dropped)
@@ -380,3 +387,220 @@ def _phase(job: JobState, condition: JobCondition | None) -> JobPhase:
         return JobPhase.RUNNING if is_running else JobPhase.PENDING
     occupying = job.ready_count - job.count(TaskStatus.SUCCEEDED)
     return JobPhase.RUNNING if occupying >= job.min_available else JobPhase.PENDING
+
+
+# Reservations of the last cycle
+
+
+def drop_stale_reservations(session: Session) -> None:
+    """Drop reservations on nodes that cannot hold them, and of jobs that need none.
+
+    All of a job are dropped if plugins do not let one of them be beside the others.
+    """
+    ledger = session.ledger
+    for _, node in sorted(ledger.reserved_nodes.items()):
+        tasks = sorted(node.reserved_tasks.values(), key=_uid)
+        # It is not known for how long a node is out of service; others can be reserved until then.
+        fit = fits(node.reserved, session.state.node_room.for_jobs(node))
+        for task in tasks:
+            if not fit or _is_out_of_service(session, task, node):
+                _end(session, task)
+    reserving = ledger.jobs_having[TaskStatus.RESERVED.index]
+    for _, job in sorted(reserving.items()):
+        if (
+            not job.in_session
+            or session.plugins.job_ready(job)
+            or any(map(partial(refusal_beside_its_job, session), job.having(TaskStatus.RESERVED)))
+        ):
+            drop_reservations(session, job)
+
+
+def drop_reservations(session: Session, job: JobState) -> None:
+    """Make all Reserved tasks of a job Pending again."""
+    for task in job.having(TaskStatus.RESERVED):
+        _end(session, task)
+
+
+def _is_out_of_service(session: Session, task: TaskState, node: NodeState) -> bool:
+    """Return whether a node accepts no tasks at all for now, including this one."""
+    if out_of_service(node.info) is None:
+        return False
+    return session.placement.refusal(task, node) is not None
+
+
+# Promises of the last cycle
+
+
+def keep_promises(session: Session) -> None:
+    """Restore the promises of the last cycle, job by job in live job order.
+
+    A promise is restored if its node exists and is in service, the task still fits the future
+    idle amount, and plugins let it be beside the others of its job. If these are not enough for a
+    job, all of its promises end.
+    """
+    promised: dict[JobState, dict[TaskState, NodeState]] = {}
+    for task, node_name in session.ledger.initial_promises:
+        job, node = task.job, session.ledger.node_named.get(node_name)
+        if job is not None and job.in_session and node is not None and not task.is_held:
+            promised.setdefault(job, {})[task] = node
+    waiting = session.live_jobs(promised)
+    while waiting:
+        job = waiting.pop()
+        with session.statement(is_trial=True) as statement:
+            for task in session.in_task_order(promised[job]):
+                node = promised[job][task]
+                if job.groups is not None and not job.groups.may_take(task):
+                    continue
+                kept = choices_of(task.info)
+                if _is_out_of_service(session, task, node) or not session.fits(
+                    task, node, Fit.LATER, kept=kept
+                ):
+                    continue
+                before = len(statement)
+                statement.pipeline(task, node, kept=kept)
+                refusal = refusal_beside_its_job(session, task)
+                if refusal is not None:
+                    session.reports.of_task(task).broken_promise = refusal
+                    statement.rollback(before)
+            if session.plugins.job_pipelined(job):
+                statement.commit()
+    for task in list(session.ledger.leaving.values()):
+        moving = session.ledger.tasks[task.uid]
+        if moving.status is TaskStatus.PENDING and not moving.is_held:
+            session.ledger.end_promise(moving)  # what is promised no place only leaves
+
+
+def start_promised_jobs(session: Session) -> None:
+    """Start the jobs whose promised resources are free, in live job order; others keep waiting.
+
+    A job that cannot start so is tried once more with other places for the tasks that lack theirs.
+    """
+    waiting = session.live_jobs({task.job: None for task in _kept(session) if task.job is not None})
+    while waiting:
+        job = waiting.pop()
+        with session.statement(is_trial=True) as statement:
+            promised = session.in_task_order(job.having(TaskStatus.PIPELINED))
+            for starts in (_starts_as_promised, _starts_anywhere):
+                try_in_order(promised, partial(starts, session, statement))
+                if session.plugins.job_ready(job):
+                    statement.commit(fulfils=True)
+                    break
+                statement.rollback(0)
+        for task in job.having(TaskStatus.PIPELINED):
+            refusal = _cannot_be_kept(session, task)
+            if refusal is not None:
+                session.reports.of_task(task).broken_promise = refusal
+
+
+def _cannot_be_kept(session: Session, task: TaskState) -> Unfit | None:
+    """Return why a node where nothing is leaving any more refuses a task that is promised it."""
+    node = task.node
+    assert node is not None
+    if any(other.status is TaskStatus.RELEASING for other in node.tasks.values()):
+        return None
+    refusal = refusal_ahead(session, task)
+    if refusal is not None or task.moves:
+        return refusal
+    kept = task.choices
+    with session.statement(is_trial=True) as statement:
+        statement.unallocate(task)
+        lacking = session.state.evaluator.lacking(task.init_resreq, node)
+        return lacking[0] if lacking else session.no_choice(task, node, Fit.NOW, kept=kept)
+
+
+def _starts_as_promised(session: Session, statement: Statement, task: TaskState) -> bool:
+    """Start a task on its promised node, if it fits there now; return whether it does."""
+    node, before, kept = task.node, len(statement), task.choices
+    assert node is not None
+    if task.moves:
+        return False  # it cannot run twice
+    statement.unallocate(task)
+    if can_start(session, task, node, kept=kept):
+        statement.allocate(task, node, kept=kept)
+        return True
+    statement.rollback(before)
+    return False
+
+
+def _starts_anywhere(session: Session, statement: Statement, task: TaskState) -> bool:
+    """Start a task on its promised node, or else where it fits now; return whether it does."""
+    job = task.job
+    assert job is not None
+    if _starts_as_promised(session, statement, task):
+        return True
+    if task.moves:
+        return False
+    before = len(statement)
+    statement.unallocate(task)
+    if not may_go_anywhere(session, job):
+        return _starts_in_sets(session, statement, task, before)
+    node = session.best_node(task, Fit.NOW) if limit_on(session, task) is None else None
+    if node is None:
+        statement.rollback(before)
+        return False
+    statement.allocate(task, node)
+    return True
+
+
+def _starts_in_sets(session: Session, statement: Statement, task: TaskState, before: int) -> bool:
+    def place(on: Statement, one: TaskState) -> bool:
+        within = None if on.within is None else on.within.slots
+        node = session.placement.best(one, Fit.NOW, within)
+        if node is not None:
+            on.allocate(one, node)
+        return node is not None
+
+    if limit_on(session, task) is None and try_in_turn(
+        session, statement, need_of_task(task), place
+    ):
+        return True
+    statement.rollback(before)
+    return False
+
+
+def end_promises(session: Session) -> None:
+    """End the promises of the last cycle that cannot be kept; see `_cannot_be_kept`.
+
+    If the other promises are not enough for a job, all of its promises end.
+    """
+    kept = _kept(session)
+    over = [task for task in kept if session.reports.about(task).broken_promise is not None]
+    for task in over:
+        _end(session, task)
+    for job in {task.job: None for task in over}:
+        if job is not None and not session.plugins.job_pipelined(job):
+            for task in kept:
+                if task.job is job and task.status is TaskStatus.PIPELINED:
+                    _end(session, task)
+
+
+def kept_for_claimants(session: Session) -> Iterator[TaskState]:
+    """Yield the tasks that will be Pipelined on their present nodes in the next cycle.
+
+    These are the Pipelined and Allocated tasks of jobs for which tasks were evicted or moved, or
+    of which tasks were moved, in this cycle or an earlier one, if the job's promises are enough for
+    it.
+    """
+    claimants = {eviction.for_task_uid for eviction in session.evictions}
+    for move in session.moves:
+        claimants.update({move.task_uid, move.for_task_uid or move.task_uid})
+    tasks = [*(session.ledger.tasks[uid] for uid in sorted(claimants)), *_kept(session)]
+    for job in {task.job: None for task in tasks}:
+        if job is not None and job.in_session and session.plugins.job_pipelined(job):
+            yield from job.having(TaskStatus.PIPELINED)
+            yield from job.having(TaskStatus.ALLOCATED)
+
+
+def _kept(session: Session) -> list[TaskState]:
+    """Return the tasks whose promises of the last cycle still hold."""
+    return [
+        task
+        for task, node_name in session.ledger.initial_promises
+        if task.status is TaskStatus.PIPELINED
+        and task.node is not None
+        and task.node.name == node_name
+    ]
+
+
+def _end(session: Session, task: TaskState) -> None:
+    session.ledger.end_promise(task)

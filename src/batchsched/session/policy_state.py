@@ -32,7 +32,7 @@ from batchsched.placement.counts import Counts
 from batchsched.placement.plain_loop import Evaluator
 from batchsched.plugin.extension_points import Changes
 from batchsched.plugin.session_view import Besides, SessionView
-from batchsched.session.known_failures import FailedTurns
+from batchsched.session.failures import FailedTurns
 from batchsched.session.plugins import PluginSet
 from batchsched.session.points import ConfiguredPlugin
 from batchsched.state.ledger import Ledger
@@ -105,7 +105,7 @@ class PolicyState:
         self.failed_turns: FailedTurns | None = None
         """The failed turns that need not be repeated, on a live cluster."""
         self.likenesses: dict[Hashable, object] = {}
-        """What jobs have that are described alike, by what is read of them; see `AlikeJobs`."""
+        """What jobs have that are described alike, by what is read of them."""
         self.to_admit: Iterable[JobState] = ledger.jobs.values()
         """The jobs whose admission is to be decided."""
         self.ignored = ignored_by(plugins)

@@ -6,8 +6,10 @@ cluster have to do with it stands below. No decision depends on any of it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
+from math import inf
 from operator import attrgetter
 
 from attrs import evolve
@@ -16,31 +18,37 @@ from batchsched.causes import ConditionReason, HoldKind, UnfitReason, WhyPending
 from batchsched.model.cluster import Hold, TaskStatus
 from batchsched.model.immutable import LazyMap
 from batchsched.model.reasons import (
+    MINIMUM_RUNTIME,
     NOT_CONSIDERED,
     WAITS_FOR_BACKFILL,
     WAITS_FOR_PROMISES,
+    EvictionReport,
     JobCondition,
     MemberCount,
     NodeTally,
     PendingReason,
     PlacementFailure,
+    Refusal,
     Unfit,
     holds_text,
     not_reached,
     out_of_reach,
     waits_for_leader,
 )
+from batchsched.model.resources import EPSILON
+from batchsched.plugin.extension_points import Verdict
 from batchsched.session.candidates import why_no_set
-from batchsched.session.eviction_reports import add_eviction_reports, says_of_evictions
+from batchsched.session.failures import TaskAttempts
 from batchsched.session.holders import HeldByUnready
+from batchsched.session.outlook import accepts_without, curable_nodes
 from batchsched.session.policy_state import TasksOfWaiting
-from batchsched.session.reports import NOTHING_TRIED, TaskAttempts
 from batchsched.session.session import Session
+from batchsched.session.victims import EvictionScope, EvictionSearch, Judges, RecentStarts
 from batchsched.state.groups import Counting, JobGroups
 from batchsched.state.needs import Stage, need_of_task
 from batchsched.state.pod_affinity import first_it_must_be_near
-from batchsched.state.records import JobState, QueueState, TaskState
-from batchsched.state.vectors import Vector, fits
+from batchsched.state.records import JobState, NodeState, QueueState, TaskState
+from batchsched.state.vectors import Vector, fits, plus
 
 _Part = Mapping[str, PendingReason] | tuple[Sequence[str], PendingReason]
 """Reasons by task UID, or the UIDs of tasks that share one."""
@@ -70,23 +78,17 @@ class PendingReasons:
         """Jobs that are alike share a condition, which keeps alive what its key identifies."""
         self._changed = set(session.ledger.log.jobs)
         self._waiting_now: dict[JobState, TasksOfWaiting] = {}
-        tasks, tried = session.ledger.tasks, session.reports.tasks
-        self._unplaced_of = _pending_by_job(
-            tasks[uid] for uid, each in tried.items() if each.found_no_place
-        )
-        self._undone_of = _pending_by_job(
-            tasks[uid] for uid, each in tried.items() if each.was_undone
-        )
+        tasks, tried = session.ledger.tasks, session.reports.tasks.items()
+        self._unplaced_of = _pending_by_job(task for task, each in tried if each.found_no_place)
+        self._undone_of = _pending_by_job(task for task, each in tried if each.was_undone)
         self._taken_for = {
             **{each.task_uid: tasks[each.for_task_uid].job for each in session.taken_back},
-            **{uid: tasks[claimant].job for uid, claimant in session.gave_way.items()},
+            **{task.uid: each.gave_way_to.job for task, each in tried if each.gave_way_to},
         }
         """For which jobs places of tasks were taken back, by UID of the task."""
         self._not_plain: set[JobState] = {
             *self._undone_of,
-            *_pending_by_job(
-                tasks[uid] for uid, each in tried.items() if each.claim_refusal is not None
-            ),
+            *_pending_by_job(task for task, each in tried if each.claim_refusal is not None),
             *_pending_by_job(tasks[uid] for uid in self._taken_for),
             *(job for job, unplaced in self._unplaced_of.items() if len(unplaced) > 1),
         }
@@ -150,8 +152,7 @@ class PendingReasons:
 
     def _no_set(self, job: JobState) -> Unfit | None:
         """Return why no set of nodes was found for a job, if plugins determine them."""
-        tried = self._session.reports.jobs.get(job.uid)
-        need = None if tried is None else tried.need_in_sets
+        need = self._session.reports.about_job(job).need_in_sets
         if need is None:
             return None
         if job.uid not in self._no_sets:
@@ -174,7 +175,7 @@ class PendingReasons:
         if known is not None:
             return known
         kind: int | str | None = self._session.placement.kind(task)
-        if kind is None or self._session.plans.guard is not None:
+        if kind is None or self._session.guard is not None:
             # With plans, the tally also depends on how long the task runs.
             kind = task.uid
         tally = self._tallies.get(kind)
@@ -186,7 +187,7 @@ class PendingReasons:
     def _counted(self, task: TaskState) -> NodeTally:
         """Return how many nodes accept a task now, and why the others do not."""
         tally = self._session.placement.tally(task)
-        guard = self._session.plans.guard
+        guard = self._session.guard
         if guard is None or not tally.available:
             return tally
         closed = sum(
@@ -274,7 +275,7 @@ class PendingReasons:
         if (
             job.groups is not None
             or job in self._not_plain
-            or job.uid in self._session.plans.reasons
+            or self._session.reports.about_job(job).why_planned is not None
         ):
             return False
         waiting = self._waiting(job)
@@ -299,11 +300,11 @@ class PendingReasons:
         queue = job.queue
         assert queue is not None
         pending = session.in_task_order(job.having(TaskStatus.PENDING))
-        about = session.reports.tasks.get
+        about = session.reports.about
         blocked = [
             task
             for task in pending
-            if about(task.uid, NOTHING_TRIED).found_no_place
+            if about(task).found_no_place
             and not task.is_best_effort
             and (job.groups is None or job.groups.may_take(task))
         ]
@@ -315,11 +316,11 @@ class PendingReasons:
             behind = self._overused(job, queue, None)
         # A job with groups does not try its tasks in task order.
         is_reached = blocked_by is not None and job.groups is None
-        planned = session.plans.reasons.get(job.uid)
         incomplete: PendingReason | None = None
-        tried_as_job = session.reports.jobs.get(job.uid)
+        tried_as_job = session.reports.about_job(job)
+        planned = tried_as_job.why_planned
         for task in pending:
-            tried = about(task.uid, NOTHING_TRIED)
+            tried = about(task)
             if task is blocked_by:
                 is_reached = False
             if planned is not None and not task.is_best_effort:
@@ -340,7 +341,7 @@ class PendingReasons:
             elif (claim := tried.claim_refusal) is not None:
                 why = WhyPending.ABOVE_FAIR_SHARE
                 reasons[task.uid] = PendingReason(why, detail=claim.text, refusal=claim)
-            elif job.groups is not None and tried_as_job and tried_as_job.asked_in_part:
+            elif job.groups is not None and tried_as_job.asked_in_part:
                 reasons[task.uid] = _not_asked_for(job.groups, task, pending, blocked)
             elif behind is None or is_reached or task.is_best_effort:
                 reasons[task.uid] = NOT_CONSIDERED
@@ -585,3 +586,319 @@ def _not_asked_for(
         what = f"group {entered.name!r} needs"
     detail = f"the maxima of its job and its groups leave less than {what}"
     return PendingReason(WhyPending.AT_MAXIMUM, detail=detail)
+
+
+# Why nobody was evicted
+
+
+MOST_ASKED = 1_000
+"""About how many nodes and candidates the reports of a cycle evaluate; see `EvictionReports`."""
+
+_REASONS = {
+    Verdict.PROTECTED: "protected by {plugin}",
+    Verdict.NOT_NOW: "protected for now by {plugin}",
+    Verdict.PASS: "not a victim of {plugin}",
+    Verdict.WITH_JOB: "only with its job, which may not be evicted as a whole",
+    Verdict.VICTIM: "victims of an earlier tier come first",
+    Verdict.ALONE: "not a victim of any plugin",
+    Verdict.NO_SAY: "not a victim of any plugin",
+}
+"""Why a candidate is not a victim, where the plugin does not say it."""
+_NOT_ENOUGH = "taken and not enough"
+
+
+def says_of_evictions(session: Session) -> bool:
+    """Return whether anybody searched for tasks to evict, or might not claim, in vain."""
+    reports = session.reports
+    return any(tried.eviction_searches for tried in reports.tasks.values()) or any(
+        tried.claims_refused for tried in reports.jobs.values()
+    )
+
+
+def add_eviction_reports(session: Session, reasons: dict[str, PendingReason]) -> None:
+    """Add to reasons, by task UID, why no tasks were evicted for tasks that are still pending."""
+    by_job: dict[JobState, list[EvictionSearch]] = {}
+    for task, tried in session.reports.tasks.items():
+        job = task.job
+        if tried.eviction_searches and task.uid in reasons and job is not None:
+            by_job.setdefault(job, []).extend(tried.eviction_searches.values())
+    _add_refused_claims(session, reasons)
+    reports = EvictionReports(session)
+    # The most important first.
+    for job in sorted(by_job, key=session.plugins.job_order_key):
+        for search in sorted(by_job[job], key=lambda s: session.plugins.task_order_key(s.task)):
+            report, reason = reports.of(search), reasons[search.task.uid]
+            if report is not None:
+                evictions = (*reason.evictions, report)
+                reasons[search.task.uid] = evolve(reason, evictions=evictions)
+
+
+def _add_refused_claims(session: Session, reasons: dict[str, PendingReason]) -> None:
+    for job, tried in session.reports.jobs.items():
+        for action, refused in tried.claims_refused.items():
+            refusal = Refusal(refused.rule, 0, refused.until)
+            report = EvictionReport(action=action, nodes=0, candidates=0, refusals=(refusal,))
+            for task in job.tasks:
+                if task.uid in reasons:
+                    reason = reasons[task.uid]
+                    reasons[task.uid] = evolve(reason, evictions=(*reason.evictions, report))
+
+
+def refused_until(session: Session) -> float | None:
+    """Return when the first ends of what refused evictions for now only; None: nothing did.
+
+    What protects tasks is asked of all that run, not of what a search met, since what is remembered
+    skips most of it: only where a search for a task that is still pending found nobody, and where
+    something protects for a time. O(running tasks) for each kind of claimant.
+    """
+    ends = [
+        refused.until
+        for job, tried in session.reports.jobs.items()
+        for refused in tried.claims_refused.values()
+        if refused.until is not None and job.count(TaskStatus.PENDING)
+    ]
+    asked: set[Hashable] = set()
+    searches = (
+        search
+        for tried in session.reports.tasks.values()
+        for search in tried.eviction_searches.values()
+    )
+    for search in searches:
+        task, judges = search.task, session.plugins.judges[search.scope.point]
+        job = task.job
+        if job is None or task.status is not TaskStatus.PENDING:
+            continue
+        if search.recent is None and not judges.tells_ends:
+            continue
+        key = judges.claimant_key(task)
+        # Its own running tasks are candidates, too, but differently for itself and for others.
+        has_any = bool(job.count(TaskStatus.RUNNING) or job.count(TaskStatus.BINDING))
+        own = job.uid if has_any or search.scope is EvictionScope.SAME_JOB else ""
+        queue = None if job.queue is None else job.queue.name
+        claims = (task.uid if key is None else key), queue, own
+        about = search.scope, search.recent, claims, job.info.priority
+        if about in asked:
+            continue
+        asked.add(about)
+        for node in session.nodes:
+            tasks = search.scope.candidates(task, session.running_on(node), judges)
+            ends += _ends_for_now(search, judges, tasks) if tasks else ()
+    return min(ends, default=None)
+
+
+def _ends_for_now(
+    search: EvictionSearch, judges: Judges, tasks: Sequence[TaskState]
+) -> Iterator[float]:
+    """Yield when the first of some tasks ceases to be protected, by plugins and by the action."""
+    claimant, recent = search.task, search.recent
+
+    def ends(of: Sequence[TaskState]) -> list[float]:
+        both = (
+            judges.refused_until(claimant, of),
+            None if recent is None else recent.refused_until(of),
+        )
+        return [end for end in both if end is not None]
+
+    if ends(tasks):  # most often there is none, and nothing more is asked
+        protected = judges.protects_any
+        yield from ends([t for t in tasks if not protected([t], claimant, but=(), for_ever=True)])
+
+
+def staying_and_free(
+    session: Session,
+    claimant: TaskState,
+    scope: EvictionScope,
+    groups: Sequence[Sequence[TaskState]],
+    recent: RecentStarts | None,
+) -> tuple[Counter[str], list[list[TaskState]]]:
+    """Return how many candidates stay, by reason, and the others as they are grouped by node."""
+    out: Counter[str] = Counter()
+    plugins = session.plugins
+    staying, free = plugins.judges[scope.point].staying_and_free(
+        claimant, groups, session.in_victim_order, recent
+    )
+    for (name, verdict), of_plugin in staying.items():
+        general = _REASONS[verdict].format(plugin=name)
+        for text in plugins.verdict_reasons(name, claimant, of_plugin, verdict):
+            out[text or general] += 1
+    return out, free
+
+
+class EvictionReports:
+    """Evaluates the candidates on all nodes again, for tasks that stay pending.
+
+    Reports must not make cycles with many failed searches much slower. So after about a thousand
+    nodes and candidates (`MOST_ASKED`) further tasks get no report; the most important jobs come
+    first. Tasks of a job with the same request count once; all others count even if their report
+    is known from another task, so that the selection does not depend on the placement engine.
+    """
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._asked = 0
+        self._counted: set[Hashable] = set()
+        self._known: dict[Hashable, EvictionReport] = {}
+        self._same_of: dict[Hashable, Hashable] = {}
+        """The answers of `_same`, by search and by the task for which it was."""
+
+    def of(self, search: EvictionSearch) -> EvictionReport | None:
+        """Return the report of a search; None: there have been enough."""
+        task = search.task
+        assert task.job is not None
+        search_key: Hashable = (
+            *(search.action, search.scope, search.may_use_idle, search.recent),
+            search.curable,
+        )
+        counted = (search_key, task.job.uid, task.resreq, task.init_resreq)
+        if counted not in self._counted and self._asked >= MOST_ASKED:
+            return None
+        asked_for = search_key, search.asked_for or task
+        same = self._same_of.get(asked_for)
+        if same is None:
+            same = self._same_of[asked_for] = self._same(search)
+        report = self._known.get((search_key, same))
+        if report is None:
+            report = self._known[search_key, same] = self._find(search)
+        if search.beside_promises:
+            report = evolve(report, beside_promises=search.beside_promises)
+        if counted not in self._counted:
+            self._counted.add(counted)
+            self._asked += report.nodes + report.candidates
+        return report
+
+    def _same(self, search: EvictionSearch) -> Hashable:
+        """Return a key shared by searches with the same report."""
+        task, session = search.task, self._session
+        job = task.job
+        assert job is not None
+        assert job.queue is not None
+        kind = session.placement.kind(task)
+        if kind is None:
+            return task.uid
+        if search.why_not is not None:
+            return kind, job.uid
+        key = session.plugins.judges[search.scope.point].claimant_key(task)
+        if key is None:
+            return task.uid  # verdicts may depend on anything about it
+        # Its own running tasks are candidates too, but differently for itself and for others.
+        has_any = job.count(TaskStatus.RUNNING) or job.count(TaskStatus.BINDING)
+        own = job.uid if has_any else ""
+        return kind, job.queue.name, own, key
+
+    def _find(self, search: EvictionSearch) -> EvictionReport:
+        session, task = self._session, search.task
+        searched = list(session.placement.feasible(task))
+        refusing = curable_nodes(session, task) if search.curable else []
+        searched += refusing
+        still_refusing: list[NodeState] = []
+        judges = session.plugins.judges[search.scope.point]
+        groups = [
+            search.scope.candidates(task, session.running_on(node), judges) for node in searched
+        ]
+        candidates = sum(map(len, groups))
+        recent = search.recent
+        started: list[TaskState] = []
+        if recent is not None:
+            started = [one for group in groups for one in group if one in recent]
+            groups = [[one for one in group if one not in recent] for group in groups]
+        out, is_evictable = self._staying_and_free(search, searched, groups)
+        left = [task for group in groups for task in group]
+        refusals = self._refusals(search, left, started)
+        if recent is not None and started:
+            out[recent.text] += len(started)
+        asked = {d: amount for d, amount in enumerate(task.init_resreq) if amount >= EPSILON}
+        size, best_node, missing = inf, "", dict[int, int]()
+        for node, free in zip(searched, is_evictable, strict=True):
+            if node in refusing and not accepts_without(session, task, node, free):
+                still_refusing.append(node)
+                continue
+            rooms = self._rooms(search, node, free)
+            most = {d: max(amount - room[d] for room in rooms) for d, amount in asked.items()}
+            lacking = {d: amount for d, amount in most.items() if amount >= EPSILON}
+            part = max((amount / asked[d] for d, amount in lacking.items()), default=0.0)
+            # Nodes come in node order: of equals, the first.
+            if part < size:
+                size, best_node, missing = part, node.name if lacking else "", lacking
+        everybody = [one for free in is_evictable for one in free]
+        dimensions = session.ledger.dimensions
+        amounts = [missing.get(d, zero) for d, zero in enumerate(dimensions.zero)]
+        return EvictionReport(
+            action=search.action,
+            nodes=len(searched),
+            candidates=candidates,
+            out=out,
+            best_node=best_node,
+            shortfall=dimensions.resource(amounts),
+            refusing=len(still_refusing),
+            refusing_elsewhere=sum(
+                accepts_without(session, task, node, everybody) for node in still_refusing
+            ),
+            refusals=refusals,
+            most_moves=search.most_moves,
+            tries=search.tries,
+        )
+
+    def _refusals(
+        self,
+        search: EvictionSearch,
+        candidates: Sequence[TaskState],
+        started: Sequence[TaskState],
+    ) -> tuple[Refusal, ...]:
+        """Return how many candidates each rule refuses, and until when, by rule.
+
+        Args:
+            search: the search.
+            candidates: those that it asked plugins about.
+            started: the others, which it may not evict because they started recently.
+
+        """
+        claimant, found = search.task, dict[str, Refusal]()
+        if search.recent is not None and started:
+            until = search.recent.refused_until(started)
+            found[MINIMUM_RUNTIME] = Refusal(MINIMUM_RUNTIME, len(started), until)
+        point, plugins = search.scope.point, self._session.plugins
+        for _, refused in plugins.each_refused(claimant, candidates, point):
+            before = found.get(refused.rule)
+            count = 1 if before is None else before.count + 1
+            ends = [each.until for each in (refused, before) if each and each.until is not None]
+            found[refused.rule] = Refusal(refused.rule, count, min(ends, default=None))
+        return tuple(found[rule] for rule in sorted(found))
+
+    def _staying_and_free(
+        self,
+        search: EvictionSearch,
+        searched: Sequence[NodeState],
+        groups: Sequence[Sequence[TaskState]],
+    ) -> tuple[Counter[str], list[list[TaskState]]]:
+        """Return the number of protected candidates by reason, and the others by node."""
+        session = self._session
+        if search.why_not is None:
+            return staying_and_free(session, search.task, search.scope, groups, search.recent)
+        out: Counter[str] = Counter()
+        free: list[list[TaskState]] = []
+        why_not = search.why_not()
+        for node, candidates in zip(searched, groups, strict=True):
+            group = session.in_victim_order(candidates)
+            reasons = why_not(node, group)
+            free_words = "" if search.most_moves is not None else _NOT_ENOUGH
+            out.update(words for reason in reasons if (words := reason or free_words))
+            free.append([one for one, reason in zip(group, reasons, strict=True) if reason is None])
+        return out, free
+
+    def _rooms(
+        self, search: EvictionSearch, node: NodeState, gone: Sequence[TaskState]
+    ) -> list[Vector]:
+        """Return the amounts on a node without these tasks, in each of which a task must fit."""
+        zero = self._session.ledger.dimensions.zero
+        freed = for_good = zero
+        for task in gone:
+            freed = plus(freed, task.resreq)
+            if not task.is_backfill:
+                for_good = plus(for_good, task.resreq)
+        if node.divergence_count:
+            rooms = [plus(node.future_idle, freed), plus(node.eventual, for_good)]
+        else:
+            rooms = [plus(node.idle, freed) if gone else node.idle]
+        if not search.may_use_idle:
+            rooms.append(freed)
+        return rooms

@@ -8,7 +8,7 @@ pending reasons what was tried. What it changes, it changes in statements (`sess
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
-from typing import Concatenate, ParamSpec
+from typing import Concatenate, ParamSpec, Protocol
 
 from batchsched.errors import StatementError, UnknownNameError
 from batchsched.model.cluster import TaskStatus
@@ -19,10 +19,8 @@ from batchsched.placement import Fit
 from batchsched.plugin.candidates import NodeSet
 from batchsched.session.orders import LiveQueue, PlainOrder, SharedKeys
 from batchsched.session.policy_state import PolicyState
-from batchsched.session.reports import Plans
 from batchsched.session.statements import Decisions, Statement
 from batchsched.session.tracing import telling_best, telling_first, telling_jobs, telling_queues
-from batchsched.session.victims import EvictionScope, EvictionSearch
 from batchsched.state.ledger import TaskListener, audit
 from batchsched.state.needs import Need
 from batchsched.state.records import (
@@ -37,6 +35,14 @@ from batchsched.trace import (
 )
 
 P = ParamSpec("P")
+
+
+class Guard(Protocol):
+    """Checks whether planned starts are still possible."""
+
+    def allows(self, task: TaskState, node: NodeState, /) -> bool:
+        """Return whether all plans still fit if a task runs on a node from now to its end."""
+        ...
 
 
 class Session(Decisions):
@@ -91,8 +97,12 @@ class Session(Decisions):
         """The jobs of the session by UID, in order of UID."""
         self.left_out = state.left_out
         """Why jobs are not in the session, by UID."""
-        self.plans = Plans()
-        """The plans of the action plan."""
+        self.guard: Guard | None = None
+        """Keeps tasks from delaying planned starts; None: there is nothing to check."""
+        self.explains_plans = True
+        """Whether reasons are wanted of what is planned."""
+        self.likenesses = state.likenesses
+        """What jobs have that are described alike, by what is read of them; see `AlikeJobs`."""
         self.most_of: dict[QueueState, tuple[int, Sequence[float] | None]] = {}
         """What plugins let queues have at most, and how long the log of nodes was then."""
         self.sets_asked: tuple[Need, Iterable[NodeSet] | Unfit] | None = None
@@ -190,6 +200,16 @@ class Session(Decisions):
         """A number that grows as tasks are moved; a statement that is discarded restores it."""
         return len(self.log.jobs) - self.undone
 
+    @property
+    def refuses_alike(self) -> bool:
+        """Whether what is alike is refused alike, and nobody is told of each attempt."""
+        return (
+            Shortcut.ATTEMPTS not in self.plain
+            and self.teller is None
+            and self.guard is None
+            and self.plugins.refuse_alike
+        )
+
     def begin_action(self, name: str) -> None:
         """Record which action runs from now on."""
         self.action_name = name
@@ -265,21 +285,6 @@ class Session(Decisions):
             raise StatementError("a statement is open; use its operations, or end it first")
         self.open_statement = Statement(self, is_trial=is_trial, within=within)
         return self.open_statement
-
-    def record_eviction_search(self, search: EvictionSearch) -> None:
-        """Record that an action searched for tasks to evict and found too few.
-
-        The reason of the task then says why others could not be evicted, in the state at the end
-        of the cycle. A search among tasks of its own job says less than one among others.
-        """
-        searches, about = self.reports.of_task(search.task).eviction_searches, search.action
-        before = searches.get(about)
-        if (
-            before is None
-            or search.scope is not EvictionScope.SAME_JOB
-            or before.scope is EvictionScope.SAME_JOB
-        ):
-            searches[about] = search
 
     def best_among(self, task: TaskState, nodes: Sequence[NodeState], /) -> NodeState:
         """Return the best of some nodes, at least one, given in node order. O(nodes x scores)."""

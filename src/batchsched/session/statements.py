@@ -38,8 +38,8 @@ from batchsched.model.result import Bind, Eviction, Move, TakenBack
 from batchsched.placement import Fit
 from batchsched.plugin.candidates import NodeSet
 from batchsched.session.ahead import refusal_ahead
+from batchsched.session.failures import CycleReports
 from batchsched.session.policy_state import PolicyState
-from batchsched.session.reports import CycleReports
 from batchsched.state.memory import Remembered
 from batchsched.state.records import JobState, NodeState, TaskState
 from batchsched.state.units import EvictionUnit
@@ -107,8 +107,6 @@ class Decisions:
         self.moves: list[Move] = []
         """Running tasks that get another place, in the order in which that was decided."""
         self.taken_back: list[TakenBack] = []
-        self.gave_way: dict[str, str] = {}
-        """The tasks for which promises and allocations were given up, by UID of who had them."""
         self.claimed: list[TaskState] = []
         """Tasks for which, or for the jobs of which, others had to leave, where it may matter to
         them who else comes or goes."""
@@ -171,7 +169,7 @@ class Decisions:
             self.evictions.append(Eviction(action=self.action_name, **what))
             return
         if not was_bound:
-            self.gave_way[task.uid] = claimant.uid
+            self.reports.of_task(task).gave_way_to = claimant
             return
         self.binds = [bind for bind in self.binds if bind.task_uid != task.uid]
         self.taken_back.append(TakenBack(action=self.action_name, **what))

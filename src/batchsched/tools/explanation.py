@@ -23,9 +23,8 @@ from batchsched.model.snapshot import Snapshot
 from batchsched.model.texts import first_of, level_word
 from batchsched.model.validation.arguments import checks_arguments
 from batchsched.scheduler import Scheduler
-from batchsched.session.limits import need_of
 from batchsched.session.session import Session
-from batchsched.session.turns import tasks_left
+from batchsched.session.turns import need_of, tasks_left
 from batchsched.state.groups import Counting
 from batchsched.state.records import JobState, SortKey, TaskState
 from batchsched.tools.amounts import resource_text

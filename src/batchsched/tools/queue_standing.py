@@ -11,8 +11,8 @@ from batchsched.model.result import QueueOutcome
 from batchsched.model.texts import amount_text
 from batchsched.plugin.queues import reserved_tasks
 from batchsched.session.holders import queues_below
-from batchsched.session.limits import need_of
 from batchsched.session.session import Session
+from batchsched.session.turns import need_of
 from batchsched.state.needs import Need
 from batchsched.state.records import JobState, QueueState, TaskState
 from batchsched.state.vectors import total_of

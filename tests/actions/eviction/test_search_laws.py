@@ -17,7 +17,7 @@ from tests.support.eviction import (
 from batchsched import Session, Snapshot, TaskStatus
 from batchsched.action import EvictionScope, Victims, make_room
 from batchsched.plugin import NodeState, TaskState, Verdict
-from batchsched.session.limits import may_take_task
+from batchsched.session.turns import may_take_task
 from batchsched.testing import snapshots
 
 

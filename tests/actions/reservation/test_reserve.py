@@ -10,7 +10,7 @@ from tests.support.books import closed
 from tests.support.clusters import action, bound, cluster, job, node, places, scheduler
 
 from batchsched import JobInfo, Resource, Snapshot
-from batchsched.session.promises import drop_reservations
+from batchsched.session.cycle import drop_reservations
 
 
 def reserve(**more: Any) -> dict[str, Any]:

@@ -31,13 +31,13 @@ from batchsched.actions.eviction.telling import told_of_search
 from batchsched.model.cluster import TaskStatus
 from batchsched.plugin.arguments import Arguments
 from batchsched.session.candidates import MayGo
-from batchsched.session.limits import limit_on, record_refusal
 from batchsched.session.outlook import (
     promises_stand,
     refusals_beside_promises,
 )
 from batchsched.session.session import Session
 from batchsched.session.statements import Statement, TakenUnit
+from batchsched.session.turns import limit_on, record_refusal
 from batchsched.session.victims import (
     EvictionScope,
     EvictionSearch,
@@ -233,7 +233,7 @@ def record_search(
     why_not: Callable[[], WhyNot] | None = None,
 ) -> None:
     """Record that an action searched for tasks to evict and found too few; see `EvictionSearch`."""
-    session.record_eviction_search(
+    session.reports.record_search(
         EvictionSearch(
             task=task,
             action=session.action_name or scope.point,

@@ -43,10 +43,10 @@ from batchsched.model.reasons import Unfit
 from batchsched.model.rules import out_of_service
 from batchsched.plugin.candidates import NodeSet
 from batchsched.session.ahead import looks_ahead
-from batchsched.session.limits import limit_on, may_take_task
 from batchsched.session.outlook import curable_nodes, nodes_ahead
 from batchsched.session.session import Session
 from batchsched.session.statements import Statement, TakenUnit
+from batchsched.session.turns import limit_on, may_take_task
 from batchsched.session.victims import (
     EvictionScope,
     Judges,

@@ -13,7 +13,7 @@ from attrs import evolve
 
 from batchsched.model.reasons import Unfit
 from batchsched.plugin.claims import Claim
-from batchsched.session.eviction_reports import staying_and_free
+from batchsched.session.reasons import staying_and_free
 from batchsched.session.session import Session
 from batchsched.session.statements import TakenUnit
 from batchsched.session.victims import EvictionScope, RecentStarts, WhyNot

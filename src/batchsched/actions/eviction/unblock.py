@@ -25,11 +25,16 @@ from batchsched.session.candidates import (
     may_go_anywhere,
     try_in_turn,
 )
-from batchsched.session.limits import need_of, record_no_set
 from batchsched.session.plugins import GANG
 from batchsched.session.session import Session
 from batchsched.session.statements import Statement
-from batchsched.session.turns import Turns, has_task_to_place, tasks_to_place
+from batchsched.session.turns import (
+    Turns,
+    has_task_to_place,
+    need_of,
+    record_no_set,
+    tasks_to_place,
+)
 from batchsched.session.victims import EvictionScope, may_leave
 from batchsched.state.groups import Counting, GroupState
 from batchsched.state.needs import Need, Stage, need_of_tasks, tasks_lacking
