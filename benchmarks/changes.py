@@ -10,9 +10,11 @@ shapes come in any order. In `gangs-N-ACTIONS`, N nodes of 8 GPUs each run a gan
 five gangs of 2 N wait in two queues, and a gang of 2 comes; nothing is evicted. That is a whole
 cycle, from scratch, of `allocate`, or with `preempt`, `reclaim` or both besides. In `fifty` nine
 jobs arrive on 50 nodes, eight end, and one gives up. In `simulated` the default configuration
-decides where 2,000 made-up jobs start on 50 nodes. The rows `kth-N` replay the first 2,000 jobs of
-the log KTH-SP2 on N nodes with the action `plan`, if the folder in BATCHSCHED_TRACES has it, else
-as many made-up jobs. The seconds of these rows are those of a job.
+decides where 2,000 made-up jobs start on 50 nodes. `generate`, `easy` and `series` make 100,000
+jobs up, simulate them on 100 processors under EASY, and ask for the series over time. The rows
+`kth-N` replay the first 2,000 jobs of the log KTH-SP2 on N nodes with the action `plan`, if the
+folder in BATCHSCHED_TRACES has it, else as many made-up jobs. The seconds of these rows are those
+of a job.
 It imports the library alone, in names that earlier commits have, too, so that `beside` can run it
 on both sides.
 """
@@ -44,7 +46,7 @@ from batchsched import (
     TaskStatus,
 )
 from batchsched.live import Cluster, Event, JobArrived, JobRemoved, TimePassed
-from batchsched.simulation import Scheduled, generate, read_swf, simulate
+from batchsched.simulation import Easy, Scheduled, generate, read_swf, simulate
 
 __all__ = ["ROWS", "main", "measure"]
 
@@ -244,6 +246,23 @@ def simulated() -> dict[str, object]:
     return _found([spent / jobs], hashlib.sha256(repr(run.jobs["start"]).encode()).hexdigest())
 
 
+def made_up(what: str) -> dict[str, object]:
+    """Measure a step of a simulation of many jobs under EASY: making them up, it, or its series."""
+    jobs = 100_000
+    gc.collect()
+    times = [process_time()]
+    log = generate(jobs=jobs, nodes=100, seed=1)
+    times.append(process_time())
+    run = simulate(log, Easy())
+    times.append(process_time())
+    series = run.series()
+    times.append(process_time())
+    step = ("generate", "easy", "series").index(what)
+    found: object = (log.columns(), run.jobs["start"], series)[step]
+    digest = hashlib.sha256(repr(found).encode()).hexdigest()
+    return _found([(times[step + 1] - times[step]) / jobs], digest)
+
+
 def _log() -> Path:
     return Path(os.environ.get("BATCHSCHED_TRACES", "")) / LOG
 
@@ -286,6 +305,7 @@ ROWS: dict[str, Callable[[], dict[str, object]]] = {
     },
     "fifty": fifty,
     "simulated": simulated,
+    **{what: partial(made_up, what) for what in ("generate", "easy", "series")},
     "kth-1": partial(kth, 1),
     "kth-100": partial(kth, 100),
 }
@@ -302,6 +322,9 @@ DIGESTS = {
     **{f"gangs-{nodes}-{end}": "c53343e89c159f06" for nodes in (20, 100, 300) for end in GANGS},
     "fifty": "9bcc4bf60e25729e",
     "simulated": "ac4b51f39a17a129",
+    "generate": "bf0fb3819b89c6da",
+    "easy": "52fc4fb87c88bf05",
+    "series": "fa3452e16857abdf",
     **dict.fromkeys(("kth-1", "kth-100"), "00174402c34c7774"),
 }
 """How the digest of the decisions of each row begins; of `kth-N` those on the log."""

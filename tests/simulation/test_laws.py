@@ -274,3 +274,28 @@ def test_figures_agree_with_one_another(policy: Policy, workload: Workload) -> N
     total = sum(sum(column) for name, column in shares.items() if name != "time")
     work = sum(run * size for run, size in zip(run.runs, workload.processors, strict=True))
     assert total * 7 * run.machine.processors == pytest.approx(work)
+
+
+@any_policy
+@few
+@given(workload=workloads())
+def test_series_say_at_each_time_what_the_jobs_did_then(policy: Policy, workload: Workload) -> None:
+    run = simulate(workload, policy)
+    series = run.series()
+    columns = (run.jobs[name] for name in ("submit", "start", "end", "processors"))
+    jobs = list(zip(*columns, strict=True))
+    assert series["time"] == sorted({time for job in jobs for time in job[:3]})
+    for row, time in enumerate(series["time"]):
+        waiting = [size for submit, start, _, size in jobs if submit <= time < start]
+        running = [size for _, start, end, size in jobs if start <= time < end]
+        assert (series["queued"][row], series["queued_processors"][row]) == (
+            len(waiting),
+            sum(waiting),
+        )
+        assert (series["running"][row], series["busy"][row]) == (len(running), sum(running))
+    sampled = run.series(step=3)
+    for row, time in enumerate(sampled["time"]):
+        last = max(at for at, begin in enumerate(series["time"]) if begin <= time)
+        assert [sampled[name][row] for name in series if name != "time"] == [
+            series[name][last] for name in series if name != "time"
+        ]

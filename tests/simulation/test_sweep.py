@@ -32,6 +32,7 @@ from batchsched.simulation import (
     sweep,
 )
 from batchsched.simulation.metrics import confidence_interval, jain_index, quantile
+from batchsched.simulation.randomness import RandomNumbers, uniform
 
 pytestmark = pytest.mark.slow
 
@@ -264,6 +265,12 @@ def test_seeds_decide_and_are_not_alike() -> None:
 
 
 GENERATED = (547, 19473, 10)
+
+
+@pytest.mark.parametrize("seed", [0, 1, -7, 2**64 - 1, 2**70 + 3])
+def test_numbers_that_are_drawn_side_by_side_are_those_drawn_one_by_one(seed: int) -> None:
+    draw, numbers = uniform(seed), RandomNumbers(seed)
+    assert all(draw() == (numbers.bits() >> 11) / 2**53 for _ in range(1000))
 
 
 @pytest.mark.parametrize("jobs", [0, 1, 2])

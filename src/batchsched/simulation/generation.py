@@ -7,11 +7,12 @@ and Computation 26(12), 2014.
 
 from __future__ import annotations
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator
 from hashlib import sha256
 from itertools import accumulate
-from math import ceil, cos, exp, gamma, log, log2, pi
+from math import ceil, cos, exp, log, log2, pi
+from math import gamma as gamma_function
 
 from batchsched.errors import Fault
 from batchsched.model.validation.arguments import checks_arguments
@@ -27,7 +28,7 @@ from batchsched.simulation.checks import (
     refuse,
 )
 from batchsched.simulation.jobs import Machine
-from batchsched.simulation.randomness import RandomNumbers
+from batchsched.simulation.randomness import Draw, RandomNumbers, exponential, gamma, uniform
 from batchsched.simulation.settings import Incident, NodeDown, NodeUp, faults_of_time
 from batchsched.simulation.workload import Workload
 
@@ -92,18 +93,18 @@ def generate(
             for name, share in shares.items()
         ),
     )
-    numbers = RandomNumbers(seed)
-    sizes = [_size(numbers, nodes, serial, power_of_two) for _ in range(jobs)]
-    runs = [_run(numbers, size / nodes) for size in sizes]
+    draw = uniform(seed)
+    sizes = _sizes(draw, jobs, nodes, serial, power_of_two)
+    runs = _runs(draw, [size / nodes for size in sizes])
     work = sum(size * run for size, run in zip(sizes, runs, strict=True))
     return Workload.from_columns(
         {
             "id": range(1, jobs + 1),
-            "submit": _submits(numbers, jobs, work / (load * nodes), daily_cycle),
+            "submit": _submits(draw, jobs, work / (load * nodes), daily_cycle),
             "run": runs,
             "processors": sizes,
-            "requested": [_request(numbers, run) for run in runs],
-            "user": _users(numbers, jobs, users),
+            "requested": _requests(draw, runs),
+            "user": _users(draw, jobs, users),
         },
         machine=Machine(nodes),
     )
@@ -114,42 +115,45 @@ _MOST_LOAD = 1000
 """Shares of the machine that jobs can be spread for: times stay numbers that mean something."""
 
 
-def _size(numbers: RandomNumbers, nodes: int, serial: float, power_of_two: float) -> int:
-    if nodes == 1 or numbers.uniform() < serial:
-        return 1
+def _sizes(draw: Draw, jobs: int, nodes: int, serial: float, power_of_two: float) -> list[int]:
     low, high = 0.8, log2(nodes)
     middle = max(high - 2.5, (low + high) / 2)
-    if high <= low:
-        return min(2, nodes)
-    first = numbers.uniform() < 0.86  # noqa: PLR2004
-    begin, end = (low, middle) if first else (middle, high)
-    logarithm = begin + (end - begin) * numbers.uniform()
-    if numbers.uniform() < power_of_two:
-        logarithm = round(logarithm)
-    return max(1, min(nodes, round(2**logarithm)))
+
+    def size() -> int:
+        if nodes == 1 or draw() < serial:
+            return 1
+        if high <= low:
+            return min(2, nodes)
+        begin, end = (low, middle) if draw() < 0.86 else (middle, high)  # noqa: PLR2004
+        logarithm = begin + (end - begin) * draw()
+        if draw() < power_of_two:
+            logarithm = round(logarithm)
+        return max(1, min(nodes, round(2**logarithm)))
+
+    return [size() for _ in range(jobs)]
 
 
-def _run(numbers: RandomNumbers, share: float) -> int:
-    short = numbers.uniform() < 0.78 - 0.54 * share
-    logarithm = numbers.gamma(4.2, 0.94) if short else numbers.gamma(312, 0.03)
-    return max(1, min(LONGEST, round(exp(min(logarithm, 20)))))
+def _runs(draw: Draw, shares: Iterable[float]) -> list[int]:
+    short, long = gamma(draw, 4.2, 0.94), gamma(draw, 312, 0.03)
+    logarithms = ((short if draw() < 0.78 - 0.54 * share else long)() for share in shares)
+    return [max(1, min(LONGEST, round(exp(min(each, 20))))) for each in logarithms]
 
 
-def _request(numbers: RandomNumbers, run: int) -> int:
-    wanted = run * (1 + numbers.exponential(1.5))
-    return next((limit for limit in LIMITS if limit >= wanted), LONGEST)
+def _requests(draw: Draw, runs: Iterable[int]) -> list[int]:
+    wanted = (run * (1 + exponential(draw, 1.5)) for run in runs)
+    return [LIMITS[min(bisect_left(LIMITS, each), len(LIMITS) - 1)] for each in wanted]
 
 
-def _submits(numbers: RandomNumbers, jobs: int, time: float, cycle: float) -> list[int]:
+def _submits(draw: Draw, jobs: int, time: float, cycle: float) -> list[int]:
     """Return arrivals of a Poisson process with a daily cycle, from 0 to about `time`."""
     if jobs < 2:  # noqa: PLR2004
         return [0] * jobs
     times: list[float] = []
     for _ in range(jobs):
         while True:
-            moment = time * numbers.uniform()
+            moment = time * draw()
             rate = 1 - cycle * (1 - cos(2 * pi * (moment / DAY - 14 / 24))) / 2
-            if numbers.uniform() < rate:
+            if draw() < rate:
                 times.append(moment)
                 break
     times.sort()
@@ -159,10 +163,10 @@ def _submits(numbers: RandomNumbers, jobs: int, time: float, cycle: float) -> li
     return [round((moment - first) * scale) for moment in times]
 
 
-def _users(numbers: RandomNumbers, jobs: int, users: int) -> list[int]:
+def _users(draw: Draw, jobs: int, users: int) -> list[int]:
     sums = list(accumulate(1 / rank for rank in range(1, users + 1)))
     total = sums[-1]
-    return [bisect_right(sums, numbers.uniform() * total) + 1 for _ in range(jobs)]
+    return [bisect_right(sums, draw() * total) + 1 for _ in range(jobs)]
 
 
 WEEK = 7 * 86400
@@ -312,7 +316,7 @@ def failures(
             digest = sha256(f"{seed}/{name}/{count}".encode()).digest()
             count += 1
             share = (int.from_bytes(digest[:8], "big") + 0.5) / 2**64
-            seconds: float = mean / gamma(1 + 1 / shape) * (-log(share)) ** (1 / shape)
+            seconds: float = mean / gamma_function(1 + 1 / shape) * (-log(share)) ** (1 / shape)
             return max(1, ceil(seconds))
 
         time = draw(mtbf, shape)

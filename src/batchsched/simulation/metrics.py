@@ -7,7 +7,6 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from itertools import accumulate
 from math import exp, fsum, inf, lgamma, log, sqrt
-from operator import add
 from typing import Literal, NoReturn, cast, final, get_args
 
 from attrs import evolve, frozen
@@ -387,8 +386,60 @@ def processors_of(milli_cpu: int) -> float:
     return milli_cpu / CPU if milli_cpu % CPU else milli_cpu // CPU
 
 
-def _sum(one: list[int], other: list[int]) -> list[int]:
-    return [*map(add, one, other)]
+def _changes(
+    run: Record, jobs: Collection[int]
+) -> tuple[Sequence[str], Sequence[float], list[list[int]]]:
+    """Return the names of dimensions, all times at which something changes, and what does.
+
+    By row of these times: waiting jobs, what they need, running jobs, and what is held of each
+    dimension. O(jobs log jobs).
+    """
+    nodes, submitted = run.outcome.nodes, run.submitted
+    dimensions = ("cpu",) if nodes is None else nodes.dimensions
+    pieces = () if nodes is None else nodes.pieces
+    moments = set[float]()
+    for some in (run.intervals, pieces):
+        for job, start, end, *_ in some:
+            if job in jobs:
+                moments.add(start)
+                moments.add(end)
+    for job, submit in enumerate(submitted):
+        if submit is not None and job in jobs:
+            moments.add(submit)
+    times = sorted(moments)
+    row_of = dict(zip(times, range(len(times)), strict=True))
+    queued, needed, running, *held = ([0] * len(times) for _ in range(3 + len(dimensions)))
+    sizes = run.workload.processors
+    left = dict[int, int]()  # when each job held processors last
+    for job, start, end in run.intervals:
+        if job in jobs:
+            row, last, size = row_of[start], row_of[end], sizes[job]
+            queued[row] -= 1
+            queued[last] += 1
+            needed[row] -= size
+            needed[last] += size
+            running[row] += 1
+            running[last] -= 1
+            left[job] = last
+            if nodes is None:
+                held[0][row] += CPU * size
+                held[0][last] -= CPU * size
+    for job, start, end, _, _, amounts in pieces:
+        if job in jobs:
+            row, last = row_of[start], row_of[end]
+            for of_dimension, amount in zip(held, amounts, strict=True):
+                of_dimension[row] += amount
+                of_dimension[last] -= amount
+    for job, submit in enumerate(submitted):
+        if submit is not None and job in jobs:
+            row = row_of[submit]
+            queued[row] += 1
+            needed[row] += sizes[job]
+            if run.outcome.ends[job] is not None:
+                last = left.get(job, row)
+                queued[last] -= 1
+                needed[last] -= sizes[job]
+    return dimensions, times, [queued, needed, running, *held]
 
 
 def _check_step(run: Record, step: float) -> None:
@@ -563,49 +614,31 @@ class Figures(Record):
         """
         if step is not None:
             _check_step(self, step)
-        jobs = self.jobs_below(queue)
-        nodes = self.nodes_of_run
-        dimensions = nodes.dimensions if self.machine.infos else ()
-        changes: dict[float, list[int]] = {}
-        sizes = self.workload.processors
-
-        def change(time: float, first: int, amounts: Iterable[int], sign: int) -> None:
-            row = changes.setdefault(time, [0] * (3 + len(nodes.dimensions)))
-            for place, amount in enumerate(amounts, first):
-                row[place] += sign * amount
-
-        left = dict[int, float]()  # when each job held processors last
-        for job, start, end in self.intervals:
-            if job in jobs:
-                change(start, 0, (-1, -sizes[job], 1), 1)
-                change(end, 0, (-1, -sizes[job], 1), -1)
-                left[job] = end
-        for job, start, end, _, _, amounts in nodes.pieces:
-            if job in jobs:
-                change(start, 3, amounts, 1)
-                change(end, 3, amounts, -1)
-        for job, submit in enumerate(self.submitted):
-            if submit is not None and job in jobs:
-                change(submit, 0, (1, sizes[job]), 1)
-                if self.outcome.ends[job] is not None:
-                    change(left.get(job, submit), 0, (1, sizes[job]), -1)
-        times = sorted(changes)
-        rows = list(accumulate((changes[time] for time in times), _sum))
+        dimensions, times, changes = _changes(self, self.jobs_below(queue))
+        rows_shown: Sequence[int] | None = None
+        sampled = times
         if step is not None and times:
             whole = int((times[-1] - times[0]) / step) + 1  # rounded: it may be one too many
             sampled = [time for n in range(whole + 1) if (time := times[0] + n * step) <= times[-1]]
-            rows = [rows[bisect_right(times, time) - 1] for time in sampled]
-            times = sampled
-        columns: dict[str, list[float]] = {
-            "time": times,
-            "queued": [row[0] for row in rows],
-            "queued_processors": [row[1] for row in rows],
-            "running": [row[2] for row in rows],
-            "busy": [processors_of(row[3]) for row in rows],
-            "utilisation": [row[3] / CPU / self.machine.processors for row in rows],
+            rows_shown = [bisect_right(times, time) - 1 for time in sampled]
+
+        def summed(changes: Sequence[int]) -> list[int]:
+            sums = list(accumulate(changes))
+            return sums if rows_shown is None else [sums[row] for row in rows_shown]
+
+        queued, needed, running, *held = map(summed, changes)
+        processors = self.machine.processors
+        columns: dict[str, Sequence[float]] = {
+            "time": sampled,
+            "queued": queued,
+            "queued_processors": needed,
+            "running": running,
+            "busy": [*map(processors_of, held[0])],
+            "utilisation": [amount / CPU / processors for amount in held[0]],
             **{
-                f"busy[{name}]": [row[place] for row in rows]
-                for place, name in enumerate(dimensions, 3)
+                f"busy[{name}]": amounts
+                for name, amounts in zip(dimensions, held, strict=True)
+                if self.machine.infos
             },
         }
         return {name: of_one_type(column) for name, column in columns.items()}
