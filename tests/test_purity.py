@@ -63,6 +63,7 @@ IMPORTABLE_IN = {
     "texts.py": {"importlib"},  # the package whose classes `help` shows
     "registry.py": {"importlib"},  # built-in plugins and actions, by where they stand
     "sweeps.py": {"hashlib"},
+    "randomness.py": {"struct"},  # with the order of bytes given
 }
 """What a module, or the modules of a folder, may import besides."""
 NOT_CALLABLE = {
