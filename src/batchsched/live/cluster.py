@@ -4,20 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterable
 from contextlib import contextmanager
+from typing import Unpack
 
 from batchsched.errors import EventError, Fault, SnapshotError
 from batchsched.model.cluster import (
-    Budget,
     JobInfo,
     NodeInfo,
-    PastEviction,
     Queue,
     TaskInfo,
 )
-from batchsched.model.devices import CounterSet, Device, DevicePick
 from batchsched.model.result import CycleResult, Decision
-from batchsched.model.snapshot import EVICTIONS_KEPT, Snapshot
-from batchsched.model.topology import Topology
+from batchsched.model.snapshot import Snapshot, SnapshotParts
 from batchsched.model.validation.arguments import checks_arguments
 from batchsched.model.validation.values import is_of, part_named, shown
 from batchsched.transition.content import Content
@@ -34,18 +31,10 @@ class Cluster:
     attached to it with `batchsched.Scheduler.attach`; they do not affect each other.
 
     Args:
-        snapshot: the initial state; None: the state is given by the other arguments.
-        nodes: the initial nodes.
-        jobs: the initial jobs.
-        queues: the initial queues.
-        other_tasks: the initial tasks without a job.
-        devices: the devices that several nodes reach.
-        counter_sets: what devices draw on.
-        budgets: how many of some tasks may be down.
-        evictions: the ledger of past evictions.
-        evictions_kept: for how many seconds its entries are kept; None: for a day.
-        held: what is held of devices by no task.
-        now: the time, in seconds.
+        snapshot: the initial state; None: the state is given by its parts.
+        parts: the fields of the initial `batchsched.Snapshot`, as they are given to create one:
+            nodes, jobs, queues, other_tasks, topologies, devices, counter_sets, held, budgets,
+            evictions, evictions_kept and now.
 
     Raises:
         SnapshotError: the initial state is invalid, or both a snapshot and parts are given; all
@@ -70,58 +59,18 @@ class Cluster:
 
     __slots__ = ("__weakref__", "_content")
 
-    def __init__(
-        self,
-        snapshot: Snapshot | None = None,
-        *,
-        nodes: Iterable[NodeInfo] = (),
-        jobs: Iterable[JobInfo] = (),
-        queues: Iterable[Queue] = (),
-        other_tasks: Iterable[TaskInfo] = (),
-        topologies: Iterable[Topology] = (),
-        devices: Iterable[Device] = (),
-        counter_sets: Iterable[CounterSet] = (),
-        held: Iterable[DevicePick] = (),
-        budgets: Iterable[Budget] = (),
-        evictions: Iterable[PastEviction] = (),
-        evictions_kept: float | None = None,
-        now: float | None = None,
-    ) -> None:
+    def __init__(self, snapshot: Snapshot | None = None, **parts: Unpack[SnapshotParts]) -> None:
         if snapshot is None:
-            snapshot = Snapshot(
-                nodes=nodes,
-                jobs=jobs,
-                queues=queues,
-                other_tasks=other_tasks,
-                topologies=topologies,
-                devices=devices,
-                counter_sets=counter_sets,
-                held=held,
-                budgets=budgets,
-                evictions=evictions,
-                evictions_kept=EVICTIONS_KEPT if evictions_kept is None else evictions_kept,
-                now=0.0 if now is None else now,
-            )
+            snapshot = Snapshot(**parts)
         else:
             faults: list[Fault] = []
             if not is_of(snapshot, Snapshot):
                 faults.append(Fault("snapshot", f"expected a Snapshot, got {shown(snapshot)}"))
-            for name, given, nothing in (
-                ("nodes", nodes, ()),
-                ("jobs", jobs, ()),
-                ("queues", queues, ()),
-                ("other_tasks", other_tasks, ()),
-                ("topologies", topologies, ()),
-                ("devices", devices, ()),
-                ("counter_sets", counter_sets, ()),
-                ("held", held, ()),
-                ("budgets", budgets, ()),
-                ("evictions", evictions, ()),
-                ("evictions_kept", evictions_kept, None),
-                ("now", now, None),
-            ):
-                if given is not nothing and not (type(given) is tuple and not given):
-                    faults.append(Fault(name, "expected a snapshot or its parts, got both"))
+            faults += [
+                Fault(name, "expected a snapshot or its parts, got both")
+                for name, given in parts.items()
+                if not (type(given) is tuple and not given)
+            ]
             if faults:
                 raise SnapshotError(faults)
         self._content = Content(snapshot)

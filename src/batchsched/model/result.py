@@ -375,6 +375,11 @@ class CycleResult:
         yield from self.evictions
         yield from self.moves
 
+    def promised(self) -> Iterator[Promise]:
+        """Yield what was promised: `pipelined`, then `conditional`."""
+        yield from self.pipelined
+        yield from self.conditional
+
     @property
     def changed_tasks(self) -> Mapping[str, TaskOutcome]:
         """The outcomes in `tasks` that may differ from the state before the cycle.

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Iterable, Mapping
+from typing import Any, TypedDict
 
-from attrs import field, frozen
+from attrs import field, fields, frozen
 
 from batchsched.errors import SnapshotError
 from batchsched.model.cluster import Budget, JobInfo, NodeInfo, PastEviction, Queue, TaskInfo
@@ -39,6 +39,23 @@ class _Index:
             self.tasks.update((task.uid, task) for task in job.tasks)
         self.nodes = {node.name: node for node in snapshot.nodes}
         self.queues = {queue.name: queue for queue in snapshot.queues}
+
+
+class SnapshotParts(TypedDict, total=False):
+    """The fields of a `Snapshot`, as they are given to create one."""
+
+    nodes: Iterable[NodeInfo]
+    jobs: Iterable[JobInfo]
+    queues: Iterable[Queue]
+    other_tasks: Iterable[TaskInfo]
+    topologies: Iterable[Topology]
+    now: float
+    devices: Iterable[Device]
+    counter_sets: Iterable[CounterSet]
+    held: Iterable[DevicePick]
+    budgets: Iterable[Budget]
+    evictions: Iterable[PastEviction]
+    evictions_kept: float
 
 
 @frozen(kw_only=True, repr=False)
@@ -213,11 +230,7 @@ class Snapshot:
         return _FORMAT.json_schema()
 
 
-_PARTS = (
-    *("nodes", "jobs", "queues", "other_tasks", "topologies"),
-    *("now", "devices", "counter_sets", "held"),
-    *("budgets", "evictions", "evictions_kept"),
-)
+_PARTS = tuple(each.name for each in fields(Snapshot) if each.init)
 _FORMAT = Format(Snapshot, version=1, error=SnapshotError)
 
 

@@ -491,7 +491,7 @@ def _fates(snapshot: Snapshot, result: CycleResult) -> dict[str, Fate]:
     for word, decided in (
         ("starts", result.binds),
         ("evicted", result.evictions),
-        ("promised", (*result.pipelined, *result.conditional)),
+        ("promised", result.promised()),
         ("reserved", result.reserved),
         ("moved", result.moves),
     ):

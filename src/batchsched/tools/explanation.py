@@ -626,8 +626,7 @@ def _nodes_of(job: JobInfo, result: CycleResult) -> tuple[str, ...]:
     """Return the nodes where tasks of a job start, and then those promised to them."""
     own = {task.uid for task in job.tasks}
     starts = [bind.node_name for bind in result.binds if bind.task_uid in own]
-    promises = (*result.pipelined, *result.conditional)
-    promised = [each.node_name for each in promises if each.task_uid in own]
+    promised = [each.node_name for each in result.promised() if each.task_uid in own]
     return tuple(dict.fromkeys([*starts, *promised]))
 
 

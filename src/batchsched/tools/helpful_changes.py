@@ -580,8 +580,7 @@ def once_released(
     elif any(is_of_admission(hold) for hold in holds):
         once = "admitted now"
     started = [bind for bind in result.binds if bind.task_uid in wanted]
-    promises = [*result.pipelined, *result.conditional]
-    promised = [promise for promise in promises if promise.task_uid in wanted]
+    promised = [promise for promise in result.promised() if promise.task_uid in wanted]
     nodes = tuple(dict.fromkeys(each.node_name for each in started or promised))
     found: tuple[TriedChange, ...] = ()
     if started:

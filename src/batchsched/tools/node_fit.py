@@ -17,7 +17,7 @@ from batchsched.model.cluster import TaskInfo, TaskStatus
 from batchsched.model.constraints import Operator, untolerated
 from batchsched.model.reasons import Unfit, summed_refusals
 from batchsched.model.resources import EPSILON, Amount, Resource
-from batchsched.model.result import CycleResult
+from batchsched.model.result import Bind, CycleResult, Promise
 from batchsched.model.texts import by_frequency, listed
 from batchsched.placement import Fit
 from batchsched.placement.plain_loop import CLOSED, Evaluator, refusal_by
@@ -233,11 +233,11 @@ def nearest_nodes(
 def taken_by(session: Session, result: CycleResult) -> dict[str, list[TaskState]]:
     """Return the tasks that were placed in this cycle, by node."""
     taken: dict[str, list[TaskState]] = {}
-    for decided in (result.binds, result.pipelined, result.conditional):
-        for decision in decided:
-            state = session.ledger.tasks.get(decision.task_uid)
-            if state is not None and not state.status.holds:
-                taken.setdefault(decision.node_name, []).append(state)
+    decided: list[Bind | Promise] = [*result.binds, *result.promised()]
+    for decision in decided:
+        state = session.ledger.tasks.get(decision.task_uid)
+        if state is not None and not state.status.holds:
+            taken.setdefault(decision.node_name, []).append(state)
     return taken
 
 
@@ -260,7 +260,7 @@ def _near(
     node = fit.node
     held_by = [(other, "runs") for other in node.tasks.values()]
     held_by += [(other, "is reserved") for other in node.reserved_tasks.values()]
-    promised = {promise.task_uid for promise in (*result.pipelined, *result.conditional)}
+    promised = {promise.task_uid for promise in result.promised()}
     for other in taken.get(node.name, ()):
         held_by.append((other, "is promised" if other.uid in promised else "starts"))
     for uid, outcome in result.tasks.items():

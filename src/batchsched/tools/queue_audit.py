@@ -381,7 +381,7 @@ def _waiting(
     told: Iterable[JobStanding],
     why: str,
 ) -> Iterator[OwedJob]:
-    promised = {each.task_uid for each in (*result.pipelined, *result.conditional)}
+    promised = {each.task_uid for each in result.promised()}
     longest_first = sorted(
         (standing for standing in told if standing.waits),
         key=lambda standing: (snapshot.job(standing.job).waits_since, standing.job),

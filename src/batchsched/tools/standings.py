@@ -216,7 +216,7 @@ class Standings:
         self._result = result
         self._facts: Mapping[str, JobFacts] = {} if facts is None else facts
         self._starting = {bind.task_uid: bind.node_name for bind in result.binds}
-        promises = (*result.pipelined, *result.conditional, *result.kept_promises)
+        promises = (*result.promised(), *result.kept_promises)
         self._promised = {promise.task_uid: promise.node_name for promise in promises}
         self._reserved = {promise.task_uid: promise.node_name for promise in result.reserved}
         self._evicted = {eviction.task_uid for eviction in result.evictions}

@@ -107,19 +107,17 @@ def take_step(snapshot: Snapshot, step: Step) -> Snapshot:
     faults += [fault for fault in strange if fault.path not in known]
     if faults:
         raise EventError(faults) from changes.raised
-    following = Snapshot(
+    following = evolve(
+        snapshot,
         nodes=snapshot.nodes if nodes is None else nodes,
         jobs=jobs,
         queues=queues_after(snapshot, result, queues, now=now),
         other_tasks=others,
         topologies=_topologies_after(snapshot, nodes),
         now=now,
-        budgets=snapshot.budgets,
         evictions=ledger_after(
             snapshot.evictions, written.past, now=now, kept=snapshot.evictions_kept
         ),
-        evictions_kept=snapshot.evictions_kept,
-        **common_of(snapshot),
     )
     if failed is not None:
         raise failed
