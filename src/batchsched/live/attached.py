@@ -18,7 +18,7 @@ from batchsched.model.cluster import JobInfo, Queue, TaskInfo, choice_fields, ch
 from batchsched.model.immutable import EMPTY, LazyMap
 from batchsched.model.reasons import JobCondition
 from batchsched.model.result import CycleResult, JobOutcome, TaskOutcome
-from batchsched.model.snapshot import Snapshot, common_of, evictions_of
+from batchsched.model.snapshot import OF_DEVICES, Snapshot, besides_of
 from batchsched.model.validation.values import truth_problems
 from batchsched.plugin.extension_points import Changes
 from batchsched.session.cycle import Unchanged, open_session, unchanged_outcome
@@ -243,7 +243,7 @@ class KeptState:
             # Plugins may read the time when they are opened again.
             self._ledger.now = self._content.now
             self._ledger.topologies = self._content.in_order("topologies")
-            self._ledger.of_evictions = dict(self._content.of_evictions)
+            self._ledger.besides = dict(self._content.besides)
             before = self._content.changed_since(self._version)
             if self._version is not self._content.version:
                 self._set_results_aside()
@@ -300,7 +300,7 @@ class _Following:
                 leaving[key] = None
             elif table == "tasks":
                 tasks[key] = None
-        if "common" in [table for table, _ in before] or not all(
+        if any(("besides", name) in before for name in OF_DEVICES) or not all(
             ledger.may_change(name, content.nodes.get(name)) for name in nodes
         ):
             return False
@@ -678,9 +678,9 @@ def _follow(content: Content, last: Snapshot, now: Snapshot) -> None:
     if not _are_same(last.topologies, now.topologies):
         present = {each.name: each for each in now.topologies}
         _replace(content, "topologies", content.topologies, present, ne)
-    for name, value in common_of(now).items():
-        if value != content.common.get(name, ()):
-            content.put("common", name, value or None)
+    for name, value in besides_of(now).items():
+        if value != content.besides[name]:
+            content.put("besides", name, value)
     if not _are_same(last.jobs, now.jobs):
         before = {job.uid: job for job in last.jobs}
         changed = [job for job in now.jobs if before.get(job.uid) is not job]
@@ -696,9 +696,6 @@ def _follow(content: Content, last: Snapshot, now: Snapshot) -> None:
     if not _are_same(last.other_tasks, now.other_tasks):
         known = {uid: content.tasks[uid] for uid in content.others}
         _replace(content, "tasks", known, {task.uid: task for task in now.other_tasks}, is_not)
-    for name, value in evictions_of(now).items():
-        if value != content.of_evictions[name]:
-            content.put("evictions", name, value)
     if content.now != now.now:
         content.put("now", "", now.now)
     content.commit()

@@ -26,6 +26,7 @@ from batchsched.model.cluster import JobInfo, NodeInfo, Queue, TaskInfo, TaskSta
 from batchsched.model.immutable import LaterMap
 from batchsched.model.result import Bind, CycleResult, LaterQueueOutcomes, TaskOutcome
 from batchsched.model.rules import out_of_service
+from batchsched.model.snapshot import OF_DEVICES
 from batchsched.plugin.queues import QueueTree
 from batchsched.plugins.capacity.accounts import DIVISIBLE, WHOLE, fair_shares, fullness
 from batchsched.plugins.nodeorder import NodeOrderPlugin, requested_scores
@@ -174,7 +175,9 @@ class OnePass:
                 is_still, touched[key if owner is None else owner] = False, None
             elif table in {"jobs", "members"}:
                 is_still, touched[key] = False, None
-            elif table not in {"owner", "now", "evictions"}:
+            elif table == "besides":
+                is_new |= key in OF_DEVICES
+            elif table not in {"owner", "now"}:
                 is_new = True
         if is_new:
             self._books = _Books(content) if _is_plain(content) else None
@@ -186,7 +189,11 @@ class OnePass:
 def _is_plain(content: Content) -> bool:
     """Return whether all but the jobs is plain. O(nodes + queues)."""
     nodes, queues = content.nodes.values(), content.queues.values()
-    is_small = len(nodes) <= MOST_NODES and not content.common and not content.topologies
+    is_small = (
+        len(nodes) <= MOST_NODES
+        and not any(content.of_devices().values())
+        and not content.topologies
+    )
     is_usual = is_small and all(map(_is_plain_queue, queues)) and all(map(_is_plain_node, nodes))
     return is_usual and not any(map(out_of_service, nodes))
 

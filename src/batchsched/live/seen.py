@@ -120,7 +120,7 @@ def _jobs(snapshot: Snapshot) -> Iterable[Seen]:
 
 
 def _picked(content: Content) -> Iterable[str]:
-    return (pick.claim for pick in content.common.get("held", ()))
+    return (pick.claim for pick in content.besides["held"])
 
 
 def _budgets(snapshot: Snapshot) -> Iterable[Seen]:
@@ -128,7 +128,7 @@ def _budgets(snapshot: Snapshot) -> Iterable[Seen]:
 
 
 def _budgets_of(content: Content) -> Iterable[Budget]:
-    budgets: Iterable[Budget] = content.of_evictions["budgets"]
+    budgets: Iterable[Budget] = content.besides["budgets"]
     return budgets
 
 
@@ -149,7 +149,7 @@ def _common_row(kind: Kind, of: type[Any], part: str) -> KindRow:
         of,
         device_path,
         lambda snapshot: map(Seen, getattr(snapshot, part)),
-        lambda content: map(device_path, content.common.get(part, ())),
+        lambda content: map(device_path, content.besides[part]),
         has_order=True,
     )
 

@@ -36,7 +36,6 @@ from batchsched.model.cluster import (
     children_of,
 )
 from batchsched.model.devices import CounterSet, Device
-from batchsched.model.snapshot import COMMON
 from batchsched.model.topology import Segment, Topology
 from batchsched.model.validation.tasks import (
     are_requests,
@@ -243,7 +242,7 @@ class Settling:
 
     def _common_then(self) -> dict[str, Any]:
         """Return the devices, counter sets and held devices as they will be, by field."""
-        common = {name: self._content.common.get(name, ()) for name in COMMON}
+        common = self._content.of_devices()
         if any(self._names[kind] for kind in ("device", "counter set", "node")):
             sets = self._merged("counter set", CounterSet, common["counter_sets"])
             devices = self._merged("device", Device, common["devices"])
@@ -280,7 +279,7 @@ class Settling:
         changed = {
             name: value
             for name, value in common.items()
-            if tuple(value) != self._content.common.get(name, ())
+            if tuple(value) != self._content.besides[name]
         }
         if changed:
             yield happened.DevicesChanged(**changed)
@@ -291,7 +290,7 @@ class Settling:
         told = {*self._names["budget"], *self._known["budget"]}
         if not self._names["budget"]:
             return
-        present: tuple[Budget, ...] = self._content.of_evictions["budgets"]
+        present: tuple[Budget, ...] = self._content.besides["budgets"]
         items = [known.item for known in self._known["budget"].values()]
         budgets = [
             *(each for each in present if each.uid not in told),

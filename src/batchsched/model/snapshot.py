@@ -234,20 +234,16 @@ _PARTS = tuple(each.name for each in fields(Snapshot) if each.init)
 _FORMAT = Format(Snapshot, version=1, error=SnapshotError)
 
 
-COMMON = ("devices", "counter_sets", "held")
+OF_DEVICES = ("devices", "counter_sets", "held")
+"""The fields that say something of devices besides nodes and tasks."""
+_NAMED = ("nodes", "jobs", "queues", "other_tasks", "topologies")
+BESIDES = tuple(name for name in _PARTS if name not in (*_NAMED, "now"))
+"""The fields besides the time and what has names: each is given, kept and changed as a whole."""
 
 
-def common_of(snapshot: Snapshot) -> dict[str, Any]:
-    """Return what a snapshot says of devices besides its nodes and tasks, by field."""
-    return {name: getattr(snapshot, name) for name in COMMON}
-
-
-OF_EVICTIONS = ("budgets", "evictions", "evictions_kept")
-
-
-def evictions_of(snapshot: Snapshot) -> dict[str, Any]:
-    """Return what a snapshot says of evictions, past and allowed, by field."""
-    return {name: getattr(snapshot, name) for name in OF_EVICTIONS}
+def besides_of(snapshot: Snapshot, names: Iterable[str] = BESIDES) -> dict[str, Any]:
+    """Return what a snapshot says besides what has names, by field."""
+    return {name: getattr(snapshot, name) for name in names}
 
 
 def snapshot_of_sound_parts(

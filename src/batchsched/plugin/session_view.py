@@ -229,19 +229,19 @@ class SessionView:
     @property
     def budgets(self) -> Sequence[Budget]:
         """The budgets of the snapshot, in order of namespace and name."""
-        budgets: Sequence[Budget] = self._ledger.of_evictions["budgets"]
+        budgets: Sequence[Budget] = self._ledger.besides["budgets"]
         return budgets
 
     @property
     def evictions_kept(self) -> float:
         """For how many seconds the snapshot keeps the entries of its ledger of evictions."""
-        kept: float = self._ledger.of_evictions["evictions_kept"]
+        kept: float = self._ledger.besides["evictions_kept"]
         return kept
 
     @property
     def past_evictions(self) -> Sequence[PastEviction]:
         """The ledger of evictions, the oldest first."""
-        past: Sequence[PastEviction] = self._ledger.of_evictions["evictions"]
+        past: Sequence[PastEviction] = self._ledger.besides["evictions"]
         return past
 
     @property

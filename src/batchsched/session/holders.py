@@ -57,7 +57,7 @@ def devices_of_no_task(session: Session, node: NodeState) -> dict[str, tuple[str
     """Return the devices of a node that claims have although no task uses them, by claim."""
     there = {each.key for each in session.state.view.device_books.of(node).offer.devices}
     devices: dict[str, dict[str, None]] = {}
-    for pick in session.ledger.common["held"]:
+    for pick in session.ledger.besides["held"]:
         if pick.device in there and not pick.admin:
             devices.setdefault(pick.shared or pick.claim, {})[pick.device[2]] = None
     return {name: tuple(devices[name]) for name in sorted(devices)}

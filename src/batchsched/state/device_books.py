@@ -185,9 +185,9 @@ class DeviceBooks:
         self._assumed: dict[str, tuple[NodeState, Picks]] = {}
         """What tasks are taken to have whose devices are unknown, by UID."""
         self._common: dict[DeviceKey, Device] = {
-            each.key: each for each in ledger.common["devices"]
+            each.key: each for each in ledger.besides["devices"]
         }
-        self._held = [(ledger.common["held"], (True, True, True, True))]
+        self._held = [(ledger.besides["held"], (True, True, True, True))]
         pools = [
             {(each.driver, each.pool) for each in devices if each.counters}
             for devices in (self._common.values(), *(node.info.devices for node in ledger.nodes))
@@ -368,7 +368,7 @@ class DeviceBooks:
         known = self._offers.get(node.slot)
         if known is not None and known[0] is node:
             return known[1:]
-        info, common = node.info, self._ledger.common
+        info = node.info
         reached = [
             each
             for each in self._common.values()
@@ -377,7 +377,7 @@ class DeviceBooks:
         ]
         offer = Offer(
             (*info.devices, *reached),
-            (*info.counter_sets, *common["counter_sets"]),
+            (*info.counter_sets, *self._ledger.besides["counter_sets"]),
             info.closed_pools,
         )
         pools: dict[tuple[str, str], int] = {}

@@ -22,7 +22,7 @@ from batchsched.model.cluster import (
     left_choices_of,
 )
 from batchsched.model.immutable import EMPTY
-from batchsched.model.snapshot import Snapshot, common_of, evictions_of
+from batchsched.model.snapshot import Snapshot, besides_of
 from batchsched.state.groups import JobGroups
 from batchsched.state.memory import ChangeLog
 from batchsched.state.records import (
@@ -85,7 +85,7 @@ class Ledger:
 
     # With more than 30 attributes, instances without slots are slow: the names are not shared.
     __slots__ = (
-        *("_now", "broken", "claiming", "classes_end", "cluster", "common", "dimensions"),
+        *("_now", "broken", "besides", "claiming", "classes_end", "cluster", "dimensions"),
         *("initial_promises", "jobs", "jobs_having", "jobs_held", "jobs_in_groups", "jobs_short"),
         "leaving",
         *(
@@ -98,7 +98,7 @@ class Ledger:
             "on_promise",
         ),
         *("on_refund", "origins", "other_tasks", "queues", "reads_time", "reserved_nodes"),
-        *("of_evictions", "slots", "snapshot", "tasks", "topologies", "vacant"),
+        *("slots", "snapshot", "tasks", "topologies", "vacant"),
     )
 
     def __init__(self, snapshot: Snapshot) -> None:  # noqa: PLR0915 - they are attributes
@@ -135,10 +135,8 @@ class Ledger:
         """Whether anything has read the time since the ledger was created."""
         self._now = snapshot.now
         self.topologies = snapshot.topologies
-        self.common = common_of(snapshot)
-        """What the snapshot says of devices besides its nodes and tasks, by field."""
-        self.of_evictions = evictions_of(snapshot)
-        """What it says of evictions, past and allowed, by field."""
+        self.besides = besides_of(snapshot)
+        """What the snapshot says besides what has names, by field."""
         self.other_tasks: dict[str, TaskState] = {}
         """The tasks without a job, by UID."""
         self.jobs_having: tuple[dict[str, JobState], ...] = tuple({} for _ in TaskStatus)

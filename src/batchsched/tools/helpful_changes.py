@@ -245,7 +245,7 @@ def _smallest_ended(waiting: ExplainedJob, holders: Iterable[Holder]) -> Iterato
 def _without_claims(waiting: ExplainedJob) -> Iterator[TriedChange]:
     """Yield the deletion of each claim that has devices although no task uses it, the first few."""
     if any(unfit.devices is not None for fit in waiting.fits for unfit in fit.lacking):
-        held = waiting.session.ledger.common["held"]
+        held = waiting.session.ledger.besides["held"]
         for name in sorted(unused_claims(held))[:_CLAIMS]:
             yield TriedChange(changes=(without_claim(held, name),))
 

@@ -29,9 +29,9 @@ from batchsched.model.devices import CounterSet, Device, DevicePick
 from batchsched.model.immutable import copier
 from batchsched.model.rules import Unmet, unmet_dependencies
 from batchsched.model.snapshot import (
+    OF_DEVICES,
     Snapshot,
-    common_of,
-    evictions_of,
+    besides_of,
     snapshot_of_sound_parts,
 )
 from batchsched.model.topology import Topology, levels_alone
@@ -127,8 +127,7 @@ Table = Literal[
     "nodes",
     "queues",
     "topologies",
-    "common",
-    "evictions",
+    "besides",
     "now",
 ]
 Part = Literal["nodes", "queues", "topologies", "others"]
@@ -179,12 +178,8 @@ class Content:
         """All tasks by UID, including those without a job."""
         self.owner: dict[str, str] = {}
         """The UID of each task's job, without tasks that have no job."""
-        self.common: dict[str, Any] = {}
-        """The devices that several nodes reach, their counter sets, and what is held of devices
-        by no task: by the name of the field of the snapshot, where there are any."""
-        self.of_evictions: dict[str, Any] = {}
-        """The budgets, the ledger of evictions and for how long it is kept: by the name of the
-        field of the snapshot."""
+        self.besides: dict[str, Any] = {}
+        """What the snapshot says besides what has names, by field."""
         self.now: float = snapshot.now
         self.on_node: dict[str, dict[str, None]] = {}
         """The UIDs of the tasks that name a node, also as one that they leave, by its name."""
@@ -211,8 +206,7 @@ class Content:
         self._in_order: dict[str, tuple[Any, ...]] = {}
         """Cached sorted parts of snapshots."""
         self._tables: dict[Table, dict[str, Any]] = {
-            "common": self.common,
-            "evictions": self.of_evictions,
+            "besides": self.besides,
             "jobs": self.jobs,
             "members": self.members,
             "nodes": self.nodes,
@@ -234,10 +228,8 @@ class Content:
         self._jobs_in_order.begin(snapshot.jobs)
         for task in snapshot.other_tasks:
             self.put("tasks", task.uid, task)
-        for name, value in common_of(snapshot).items():
-            self.put("common", name, value or None)
-        for name, value in evictions_of(snapshot).items():
-            self.put("evictions", name, value)
+        for name, value in besides_of(snapshot).items():
+            self.put("besides", name, value)
         self.commit()
         self.version = ContentVersion()
         self._whole = snapshot
@@ -450,8 +442,7 @@ class Content:
                 other_tasks=self.in_order("others"),
                 topologies=self.in_order("topologies"),
                 now=self.now,
-                **self.common,
-                **self.of_evictions,
+                **self.besides,
             )
         return self._whole
 
@@ -501,8 +492,12 @@ class Content:
             other_tasks=tuple(self.tasks[uid] for uid in sorted(others)),
             topologies=levels_alone(self.in_order("topologies")),
             now=self.now,
-            **self.common,
+            **self.of_devices(),
         )
+
+    def of_devices(self) -> dict[str, Any]:
+        """Return what is said of devices besides nodes and tasks, by field."""
+        return {name: self.besides[name] for name in OF_DEVICES}
 
     def unmet(self, dependent: Collection[str]) -> Mapping[str, Unmet]:
         """Return which of some jobs are not eligible, by UID. O(jobs that they depend on)."""

@@ -18,7 +18,7 @@ from batchsched.model.cluster import JobInfo, NodeInfo, TaskInfo, TaskStatus
 from batchsched.model.resources import Resource
 from batchsched.model.result import DECISIONS, Bind, CycleResult, Move, Promise, TaskOutcome
 from batchsched.model.rules import accepts_by_description
-from batchsched.model.snapshot import Snapshot, common_of
+from batchsched.model.snapshot import OF_DEVICES, Snapshot, besides_of
 from batchsched.model.validation.arguments import checks_arguments
 from batchsched.model.validation.fields import (
     Check,
@@ -208,7 +208,7 @@ def reservations_to_keep(
     check_result(result)
     nodes_now = None
     if nodes is not None and result.reserved:
-        nodes_now = Snapshot(nodes=nodes, **common_of(snapshot)).nodes
+        nodes_now = Snapshot(nodes=nodes, **besides_of(snapshot, OF_DEVICES)).nodes
     return places_to_keep(result, snapshot, nodes_now)
 
 

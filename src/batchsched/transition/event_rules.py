@@ -20,7 +20,7 @@ from batchsched.model.cluster import (
     TaskInfo,
     TaskStatus,
 )
-from batchsched.model.snapshot import COMMON
+from batchsched.model.snapshot import OF_DEVICES
 from batchsched.model.topology import without_nodes
 from batchsched.model.validation.arguments import field_problems, problems_of
 from batchsched.model.validation.snapshot import (
@@ -378,10 +378,10 @@ class _Applied:
                 content.put("topologies", topology.name, topology)
 
     def devices_changed(self, event: happened.DevicesChanged) -> None:
-        for name in COMMON:
+        for name in OF_DEVICES:
             value = getattr(event, name)
             if value is not None:
-                self._content.put("common", name, value or None)
+                self._content.put("besides", name, value)
         self._changed["devices"] = self._path
 
     def queue_removed(self, event: happened.QueueRemoved) -> None:
@@ -403,7 +403,7 @@ class _Applied:
 
     def budgets_changed(self, event: happened.BudgetsChanged) -> None:
         self._check(self._path, {"budgets": event.budgets})
-        self._content.put("evictions", "budgets", event.budgets)
+        self._content.put("besides", "budgets", event.budgets)
 
     # Time
 
@@ -458,7 +458,7 @@ class _Applied:
     def _check(self, path: str, parts: Mapping[str, Any]) -> None:
         content = self._content
         for fault in snapshot_faults(
-            node_names=content.nodes, now=content.now, **content.common, **parts
+            node_names=content.nodes, now=content.now, **content.of_devices(), **parts
         ):
             self._note(path, fault)
 

@@ -556,12 +556,11 @@ def keep_evictions(content: Content, written: EvictionsWritten) -> None:
 
 
 def _write_ledger(content: Content, past: Sequence[PastEviction] = ()) -> None:
-    of_evictions = content.of_evictions
-    before = of_evictions["evictions"]
+    before = content.besides["evictions"]
     if before or past:
-        after = ledger_after(before, past, now=content.now, kept=of_evictions["evictions_kept"])
+        after = ledger_after(before, past, now=content.now, kept=content.besides["evictions_kept"])
         if len(after) != len(before) or past:
-            content.put("evictions", "evictions", after)
+            content.put("besides", "evictions", after)
 
 
 def let_time_pass(content: Content, now: float) -> None:

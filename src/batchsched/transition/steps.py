@@ -16,7 +16,7 @@ from batchsched.errors import EventError, Fault, SnapshotError
 from batchsched.model.cluster import JobInfo, NodeInfo, Queue, TaskInfo, TaskStatus
 from batchsched.model.immutable import FrozenMap, LazyMap, is_frozen_map
 from batchsched.model.result import DECISIONS, Bind, CycleResult, TakenBack, TaskOutcome
-from batchsched.model.snapshot import Snapshot, common_of
+from batchsched.model.snapshot import OF_DEVICES, Snapshot, besides_of
 from batchsched.model.topology import Topology, without_nodes
 from batchsched.model.validation.tasks import plan_problems
 from batchsched.model.validation.values import is_mapping, is_text
@@ -134,7 +134,9 @@ def _only_sound(
 ) -> tuple[NodeInfo, ...] | None:
     """Return the nodes if all of them are valid; else the next snapshot tells what is wrong."""
     try:
-        return None if nodes is None else Snapshot(nodes=nodes, **common_of(before)).nodes
+        return (
+            None if nodes is None else Snapshot(nodes=nodes, **besides_of(before, OF_DEVICES)).nodes
+        )
     except SnapshotError:
         return None
 
