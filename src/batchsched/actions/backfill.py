@@ -9,6 +9,7 @@ Starvation Prevention" and "BackFill Action".
 from __future__ import annotations
 
 from collections import deque
+from functools import partial
 from typing import NamedTuple
 
 from attrs import frozen
@@ -98,11 +99,13 @@ class BackfillAction:
 def _place_in_sets(session: Session, task: TaskState) -> None:
     """Place a task in one of the sets of nodes that plugins offer for it."""
     need = need_of_task(task)
-    with session.statement(is_trial=True) as statement:
-        if try_in_turn(session, statement, need, lambda on, one: place(session, on, one, NOW)):
-            statement.commit()
-            return
-    session.record_failure(task)
+
+    def tries(statement: Statement) -> bool:
+        place_one = partial(place, session, ladder=NOW)
+        return try_in_turn(session, statement, need, place_one) is not None
+
+    if not session.attempt(tries, is_trial=True):
+        session.record_failure(task)
 
 
 def release(session: Session, starvation_threshold: float | None) -> None:
@@ -140,7 +143,7 @@ def _start_as_backfill(session: Session, job: JobState) -> None:
             statement.allocate(task, node, is_backfill=True)
         return node is not None
 
-    with session.statement() as statement:
+    def tries(statement: Statement) -> bool:
         if may_go_anywhere(session, job):
             for task in tasks_needed(session, job):
                 if not start(statement, task):
@@ -157,8 +160,9 @@ def _start_as_backfill(session: Session, job: JobState) -> None:
             need = need_of(session, job, tasks) if found is None else None
             if need is not None:
                 record_no_set(session, need)
-        if session.plugins.job_ready(job):
-            statement.commit()
+        return session.plugins.job_ready(job)
+
+    session.attempt(tries)
 
 
 def _best(session: Session, statement: Statement, task: TaskState) -> NodeState | None:
@@ -219,7 +223,9 @@ class _Displacing:
         passed_over: list[TaskState] = []
         displaced: list[TaskState] = []
         placed = False
-        with session.statement() as statement:
+
+        def tries(statement: Statement) -> bool:
+            nonlocal placed
             while tasks:
                 task = tasks.popleft()
                 victims = self._place(statement, task)
@@ -229,13 +235,14 @@ class _Displacing:
                     if job.groups is not None:
                         return False  # placing only part of what it needs is useless
                 else:
-                    displaced += victims
+                    displaced.extend(victims)
                     placed = True
                 if session.plugins.job_ready(job) and job.groups is None:
                     break
-            if not session.plugins.job_ready(job):
-                return False
-            statement.commit()
+            return session.plugins.job_ready(job)
+
+        if not session.attempt(tries):
+            return False
         if placed:
             tasks.extendleft(reversed(passed_over))
             self._left[job] = tasks
@@ -257,7 +264,7 @@ class _Displacing:
             tried.update(dict.fromkeys(victims or ()))
             return victims is not None
 
-        with session.statement() as statement:
+        def tries(statement: Statement) -> bool:
             stages = (Stage.NOW, Stage.EVICTING)
             if not try_what_is_needed(
                 session,
@@ -268,9 +275,10 @@ class _Displacing:
             ):
                 record_no_set(session, need)
                 return False
-            if not session.plugins.job_ready(job):
-                return False
-            statement.commit()
+            return session.plugins.job_ready(job)
+
+        if not session.attempt(tries):
+            return False
         displaced = [victim for victim in tried if victim.status is TaskStatus.PENDING]
         self._record_displaced(job, displaced)
         return True

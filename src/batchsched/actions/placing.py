@@ -6,6 +6,7 @@ A task goes where it can start now, else where it can later, else where it can c
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from functools import partial
 
 from batchsched.model.cluster import TaskStatus
 from batchsched.placement import Fit
@@ -163,26 +164,14 @@ def start_reserved_jobs(session: Session, jobs: Iterable[JobState]) -> None:
     waiting = session.live_jobs(jobs)
     while waiting:
         job = waiting.pop()
-        reserved = [
-            (task, task.node) for task in session.in_task_order(job.having(TaskStatus.RESERVED))
-        ]
-        with session.statement() as statement:
-            # The job's own reservations must not block it.
-            for task, _ in reserved:
-                statement.unallocate(task)
-            _start(session, statement, job, reserved)
-            if not session.plugins.job_ready(job):
-                continue
-            statement.commit(fulfils=True)
+        session.attempt(partial(_start, session, job), fulfils=True)
 
 
-def _start(
-    session: Session,
-    statement: Statement,
-    job: JobState,
-    reserved: list[tuple[TaskState, NodeState | None]],
-) -> None:
-    nodes = dict(reserved)
+def _start(session: Session, job: JobState, statement: Statement) -> bool:
+    nodes = {task: task.node for task in session.in_task_order(job.having(TaskStatus.RESERVED))}
+    # The job's own reservations must not block it.
+    for task in nodes:
+        statement.unallocate(task)
 
     def starts_there(task: TaskState) -> bool:
         node = nodes[task]
@@ -207,10 +196,11 @@ def _start(
                 not session.plugins.job_ready(job) and place(session, statement, task, NOW)
             ),
         )
-        return
+        return session.plugins.job_ready(job)
     need = None if session.plugins.job_ready(job) else need_of_job(job, rest)
     if need is not None:
         try_in_turn(session, statement, need, lambda on, task: place(session, on, task, NOW))
+    return session.plugins.job_ready(job)
 
 
 def can_hold_reservation(session: Session, task: TaskState, node: NodeState) -> bool:

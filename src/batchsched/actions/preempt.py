@@ -154,15 +154,15 @@ class PreemptAction:
 
     def _swaps(self, session: Session, task: TaskState, within: NodeSet | None) -> bool:
         """Let a task take the place of one of its own job; return whether there was one."""
-        with session.statement(within=within) as statement:
-            found = self._evict_for(session, statement, task, EvictionScope.SAME_JOB, False)
-            # A promise apart from the others of the job would not be kept.
-            if not found or refusal_beside_its_job(session, task) is not None:
-                return False
-            if not self.rules.allow(session, statement):
-                return False
-            statement.commit()
-        return True
+        return session.attempt(
+            lambda statement: (
+                self._evict_for(session, statement, task, EvictionScope.SAME_JOB, False)
+                # A promise apart from the others of the job would not be kept.
+                and refusal_beside_its_job(session, task) is None
+                and self.rules.allow(session, statement)
+            ),
+            within=within,
+        )
 
     def _record_search(self, session: Session, need: Need) -> None:
         queue = need.job.queue

@@ -179,11 +179,7 @@ class ReserveAction:
         self, session: Session, job: JobState, limit: int, reservable: ReservableNodes
     ) -> bool:
         """Reserve all that a starving job needs to start, or nothing."""
-        with session.statement() as statement:
-            if self._reserve(session, statement, job, limit, reservable):
-                statement.commit()
-                return True
-        return False
+        return session.attempt(partial(self._reserve, session, job, limit, reservable))
 
     def _waits_for_other_reservations(
         self, session: Session, job: JobState, limit: int, reservable: ReservableNodes
@@ -194,15 +190,15 @@ class ReserveAction:
                 if other is not job:
                     for task in other.having(TaskStatus.RESERVED):
                         statement.unallocate(task)
-            return len(statement) > 0 and self._reserve(session, statement, job, limit, reservable)
+            return len(statement) > 0 and self._reserve(session, job, limit, reservable, statement)
 
     def _reserve(
         self,
         session: Session,
-        statement: Statement,
         job: JobState,
         limit: int,
         reservable: ReservableNodes,
+        statement: Statement,
     ) -> bool:
         if self.in_order:
             for task in job.having(TaskStatus.ALLOCATED):

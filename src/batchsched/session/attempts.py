@@ -13,10 +13,11 @@ out of tasks    is kept if it is enough             a new goal, without those th
 nothing kept    --                                  part of what it needs may be held or reserved
 =============== =================================== ======================================
 
-There is one way to try: a statement is begun, something is attempted in it, and the action says
-whether what was placed is kept; else it is as if it had not been. What is attempted is one of three
-things: each task of a goal, wherever it finds a place; all tasks of a need in a set of nodes, of
-which the whole cluster may be one; or all of them once more, undoing choices of plugins.
+There is one way to try (`Session.attempt`): a statement is begun, something is attempted in it, and
+the action says whether what was placed is kept; else it is as if it had not been. What is attempted
+here is one of three things: each task of a goal, wherever it finds a place; all tasks of a need in
+a set of nodes, of which the whole cluster may be one; or all of them once more, undoing choices of
+plugins.
 
 *Not near yet* is a task that must be near others, while no node accepts it: it is tried again as
 soon as another task of the turn was placed, which may be the one that it waits for.
@@ -200,7 +201,7 @@ class Goal:
         self.is_complete = True
         """Whether as many tasks were placed or reserved as the goal asks for."""
         self.is_kept = False
-        """Whether the statement was committed; to be set by whoever commits it."""
+        """Whether the statement was committed."""
 
     def in_order(self, tasks: Iterable[TaskState]) -> Goal:
         """Try the tasks, which are all that are left, in another order."""
@@ -458,10 +459,11 @@ class Attempts:
             is_trial: whether reasons do not mention what is placed and rolled back.
 
         """
-        with self.session.statement(is_trial=is_trial, within=within) as statement:
-            if attempt(statement) and keeps(statement, goal):
-                statement.commit()
-                goal.is_kept = True
+        goal.is_kept = self.session.attempt(
+            lambda statement: attempt(statement) and keeps(statement, goal),
+            is_trial=is_trial,
+            within=within,
+        )
         return goal.is_kept
 
     def _serve_anywhere(self, turn: Turn, place: Place, keeps: Keeps) -> Goal | None:

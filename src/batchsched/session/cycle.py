@@ -446,28 +446,32 @@ def keep_promises(session: Session) -> None:
     waiting = session.live_jobs(promised)
     while waiting:
         job = waiting.pop()
-        with session.statement(is_trial=True) as statement:
-            for task in session.in_task_order(promised[job]):
-                node = promised[job][task]
-                if job.groups is not None and not job.groups.may_take(task):
-                    continue
-                kept = choices_of(task.info)
-                if _is_out_of_service(session, task, node) or not session.fits(
-                    task, node, Fit.LATER, kept=kept
-                ):
-                    continue
-                before = len(statement)
-                statement.pipeline(task, node, kept=kept)
-                refusal = refusal_beside_its_job(session, task)
-                if refusal is not None:
-                    session.reports.of_task(task).broken_promise = refusal
-                    statement.rollback(before)
-            if session.plugins.job_pipelined(job):
-                statement.commit()
+        session.attempt(partial(_restore, session, job, promised[job]), is_trial=True)
     for task in list(session.ledger.leaving.values()):
         moving = session.ledger.tasks[task.uid]
         if moving.status is TaskStatus.PENDING and not moving.is_held:
             session.ledger.end_promise(moving)  # what is promised no place only leaves
+
+
+def _restore(
+    session: Session, job: JobState, promised: Mapping[TaskState, NodeState], statement: Statement
+) -> bool:
+    for task in session.in_task_order(promised):
+        node = promised[task]
+        if job.groups is not None and not job.groups.may_take(task):
+            continue
+        kept = choices_of(task.info)
+        if _is_out_of_service(session, task, node) or not session.fits(
+            task, node, Fit.LATER, kept=kept
+        ):
+            continue
+        before = len(statement)
+        statement.pipeline(task, node, kept=kept)
+        refusal = refusal_beside_its_job(session, task)
+        if refusal is not None:
+            session.reports.of_task(task).broken_promise = refusal
+            statement.rollback(before)
+    return session.plugins.job_pipelined(job)
 
 
 def start_promised_jobs(session: Session) -> None:
@@ -478,18 +482,21 @@ def start_promised_jobs(session: Session) -> None:
     waiting = session.live_jobs({task.job: None for task in _kept(session) if task.job is not None})
     while waiting:
         job = waiting.pop()
-        with session.statement(is_trial=True) as statement:
-            promised = session.in_task_order(job.having(TaskStatus.PIPELINED))
-            for starts in (_starts_as_promised, _starts_anywhere):
-                try_in_order(promised, partial(starts, session, statement))
-                if session.plugins.job_ready(job):
-                    statement.commit(fulfils=True)
-                    break
-                statement.rollback(0)
+        session.attempt(partial(_starts, session, job), is_trial=True, fulfils=True)
         for task in job.having(TaskStatus.PIPELINED):
             refusal = _cannot_be_kept(session, task)
             if refusal is not None:
                 session.reports.of_task(task).broken_promise = refusal
+
+
+def _starts(session: Session, job: JobState, statement: Statement) -> bool:
+    promised = session.in_task_order(job.having(TaskStatus.PIPELINED))
+    for starts in (_starts_as_promised, _starts_anywhere):
+        try_in_order(promised, partial(starts, session, statement))
+        if session.plugins.job_ready(job):
+            return True
+        statement.rollback(0)
+    return False
 
 
 def _cannot_be_kept(session: Session, task: TaskState) -> Unfit | None:

@@ -286,6 +286,29 @@ class Session(Decisions):
         self.open_statement = Statement(self, is_trial=is_trial, within=within)
         return self.open_statement
 
+    def attempt(
+        self,
+        tries: Callable[[Statement], bool],
+        *,
+        is_trial: bool = False,
+        within: NodeSet | None = None,
+        fulfils: bool = False,
+    ) -> bool:
+        """Try something in a statement; return whether it is kept, else it is as if it never was.
+
+        Args:
+            tries: does something in the statement; returns whether to commit that.
+            is_trial: see `statement`.
+            within: see `statement`.
+            fulfils: whether jobs start on what was promised to them, reserved or planned.
+
+        """
+        with self.statement(is_trial=is_trial, within=within) as statement:
+            is_kept = tries(statement)
+            if is_kept:
+                statement.commit(fulfils=fulfils)
+        return is_kept
+
     def best_among(self, task: TaskState, nodes: Sequence[NodeState], /) -> NodeState:
         """Return the best of some nodes, at least one, given in node order. O(nodes x scores)."""
         evaluator = self.state.evaluator

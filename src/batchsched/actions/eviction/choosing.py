@@ -19,7 +19,7 @@ from batchsched.session.outlook import (
     promises_stand,
 )
 from batchsched.session.session import Session
-from batchsched.session.statements import TakenUnit
+from batchsched.session.statements import Statement, TakenUnit
 from batchsched.session.victims import Victims
 from batchsched.state.records import Fit, JobState, NodeState, TaskState
 from batchsched.state.vectors import Vector, fits, is_empty, minus, plus, total_of
@@ -316,7 +316,8 @@ def make_promises_real(session: Session, job: JobState) -> bool:
     promised = [
         (task, task.node) for task in session.in_task_order(job.having(TaskStatus.CONDITIONAL))
     ]
-    with session.statement() as statement:
+
+    def makes_real(statement: Statement) -> bool:
         for task, _ in promised:
             statement.unallocate(task)
         for task, node in promised:
@@ -328,10 +329,9 @@ def make_promises_real(session: Session, job: JobState) -> bool:
             for unit in told_as("backfill", session, node, taken):
                 statement.take(unit)
             statement.pipeline(task, node)
-        if not (session.plugins.job_pipelined(job) and promises_stand(session, statement)):
-            return False
-        statement.commit()
-    return True
+        return session.plugins.job_pipelined(job) and promises_stand(session, statement)
+
+    return session.attempt(makes_real)
 
 
 def _backfill_to_evict(session: Session, task: TaskState, node: NodeState) -> Sequence[Unit] | None:

@@ -145,13 +145,13 @@ def _serve_group(
     if tasks and not may_go_anywhere(session, one.job):
         _serve_in_sets(session, rules, need_of_tasks(one.job, tasks), later)
         return
-    with session.statement() as statement:
-        if (
-            tasks
+    session.attempt(
+        lambda statement: (
+            bool(tasks)
             and all(_place(session, statement, task, rules, later) for task in tasks)
             and rules.allow(session, statement)
-        ):
-            statement.commit()
+        )
+    )
 
 
 def _serve_in_sets(
@@ -162,18 +162,16 @@ def _serve_in_sets(
     for task in (task for each in later for task in each.tasks()):
         leaving.setdefault(task.node, []).append(task)
     count_as_gone(session, lambda node: leaving.get(node, ()), cures=rules.curable)
-    with session.statement() as statement:
-        placed = try_in_turn(
-            session,
-            statement,
-            need,
-            lambda on, task: _place(session, on, task, rules, later),
-            (Stage.LATER, Stage.EVICTING),
-        )
-        if placed is None:
+
+    def tries(statement: Statement) -> bool:
+        place_one = partial(_place, session, rules=rules, later=later)
+        stages = (Stage.LATER, Stage.EVICTING)
+        if try_in_turn(session, statement, need, place_one, stages) is None:
             record_no_set(session, need)
-        elif session.plugins.job_pipelined(need.job) and rules.allow(session, statement):
-            statement.commit()
+            return False
+        return session.plugins.job_pipelined(need.job) and rules.allow(session, statement)
+
+    session.attempt(tries)
 
 
 def _place(
