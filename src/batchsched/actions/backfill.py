@@ -166,7 +166,11 @@ def _start_as_backfill(session: Session, job: JobState) -> None:
 
 
 def _best(session: Session, statement: Statement, task: TaskState) -> NodeState | None:
-    """Return the best node where a task fits now, of the statement's set if it has one."""
+    """Return the best node where a task fits now, of the statement's set if it has one.
+
+    Anywhere, plans are not asked: what starts on the idle half of a node that is planned as a whole
+    is started although it runs longer. `best_for` would ask, and the task would wait.
+    """
     if statement.within is None:
         return session.best_node(task, Fit.NOW)
     return best_for(session, statement, task, Fit.NOW)

@@ -7,14 +7,13 @@ from functools import partial
 
 from attrs import frozen
 
-from batchsched.actions.moving import MoveSearch, Tries
+from batchsched.actions.moving import MOVE_SCOPES, Movers, MoveSearch, Tries
 from batchsched.actions.placing import NOW_OR_LATER, place
 from batchsched.model.cluster import Preemptible, TaskStatus
 from batchsched.model.reasons import Unfit
 from batchsched.placement import Fit
 from batchsched.plugin.arguments import Arguments
 from batchsched.session.attempts import Attempts, Goal
-from batchsched.session.movable import MOVE_SCOPES, Movers
 from batchsched.session.outlook import promises_stand
 from batchsched.session.session import Session
 from batchsched.session.statements import Statement

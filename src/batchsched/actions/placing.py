@@ -18,7 +18,7 @@ from batchsched.session.candidates import (
     try_in_order,
     try_in_turn,
 )
-from batchsched.session.outlook import accepting_nodes, can_start
+from batchsched.session.outlook import accepting_nodes
 from batchsched.session.session import Session
 from batchsched.session.statements import Statement, TakenUnit
 from batchsched.session.tracing import tell_best
@@ -108,7 +108,7 @@ def take_room(
     if (
         victims
         and all(victim.status is TaskStatus.PENDING for victim in victims)
-        and can_start(session, task, node, kept=statement.kept_for(task))
+        and session.can_start(task, node, kept=statement.kept_for(task))
         and (guard is None or guard.allows(task, node))
     ):
         statement.allocate(task, node)
@@ -175,9 +175,7 @@ def _start(session: Session, job: JobState, statement: Statement) -> bool:
 
     def starts_there(task: TaskState) -> bool:
         node = nodes[task]
-        starts = (
-            node is not None and can_start(session, task, node) and may_take_task(session, task)
-        )
+        starts = node is not None and session.can_start(task, node) and may_take_task(session, task)
         if not starts or node is None:
             return False
         before = len(statement)

@@ -13,8 +13,8 @@ from batchsched.actions.eviction.make_room import (
     EvictionRules,
     make_room,
     record_search,
+    spare_units,
 )
-from batchsched.actions.eviction.sparing import spare_units
 from batchsched.actions.eviction.unblock import unblock
 from batchsched.actions.placing import NOW_OR_LATER, place
 from batchsched.model.cluster import TaskStatus

@@ -32,7 +32,6 @@ from batchsched.session.candidates import (
     try_in_turn,
     try_what_is_needed,
 )
-from batchsched.session.outlook import can_start
 from batchsched.session.session import Session
 from batchsched.session.statements import Statement
 from batchsched.session.turns import (
@@ -290,7 +289,7 @@ def _starts_on_its_node(session: Session, statement: Statement, task: TaskState)
     """Start a Reserved task on its reserved node if possible now; return whether it started."""
     node = task.node
     assert node is not None
-    if can_start(session, task, node):
+    if session.can_start(task, node):
         statement.allocate(task, node)
         return True
     return False

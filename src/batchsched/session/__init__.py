@@ -16,10 +16,10 @@ may do for whom:
    through.
 2. *What it needs* (`batchsched.state.needs`): a job that is not ready needs its minimum at once; a
    ready one its next task. The need, not the task, is what limits of queues are asked about
-   (`limits`), so that a gang does not hold places that its queue never lets it use.
+   (`turns`), so that a gang does not hold places that its queue never lets it use.
 3. *An attempt* (`attempts`): the need is tried in a statement, within a set of nodes if plugins
    offer sets (`candidates`), else anywhere. It is committed as a whole or rolled back as a whole.
-4. *What came of it* is written down (`reports`) whether it was committed or not: that is what
+4. *What came of it* is written down (`failures`) whether it was committed or not: that is what
    reasons are made of.
 
 When all actions have run the session **closes** (`cycle`): tasks that are Allocated in jobs that
@@ -59,11 +59,11 @@ Three floors
 
 Imports go down only::
 
-    cycle, promises, attempts, turns                                    the cycle
-    reasons, eviction_reports, candidates, undoing, outlook, limits     searching, explaining
-    session, statements, orders, reports, policy_state                  the session itself,
+    cycle, attempts                                                     the cycle
+    reasons, holders, candidates, turns                                 searching, explaining
+    session, statements, outlook, orders, policy_state, failures        the session itself,
     plugins, victims, points                                            and what plugins say
 
-`known_failures` and `alike` do not belong to the story: they are about attempts that need not be
-made because they would fail as before, and can be switched off (`batchsched.state.shortcuts`).
+What `failures` knows to fail again does not belong to the story: such attempts need not be made,
+and that can be switched off (`batchsched.state.shortcuts`).
 """

@@ -50,12 +50,14 @@ from batchsched.session.candidates import (
     need_in_sets,
     needs_in_turn,
     offers_sets,
+    place_with_undoing,
+    second_try,
     sets_in_turn,
     try_in,
     whole_cluster,
 )
 from batchsched.session.failures import AlikeTasks, FailedTurns
-from batchsched.session.outlook import nodes_ahead
+from batchsched.session.outlook import nodes_for
 from batchsched.session.session import Session
 from batchsched.session.statements import Statement
 from batchsched.session.turns import (
@@ -68,7 +70,6 @@ from batchsched.session.turns import (
     record_no_set,
     tasks_to_place,
 )
-from batchsched.session.undoing import place_with_undoing, second_try
 from batchsched.session.victims import EvictionScope
 from batchsched.state.groups import Counting, GroupState
 from batchsched.state.needs import Need, Stage, TasksByGroup, TasksInOrder, need_of_tasks
@@ -155,7 +156,7 @@ def waits_for_company(session: Session, task: TaskState, *, ahead: bool) -> bool
     near = task.info.pod_affinity
     if not (near and near.required):
         return False
-    return not any(nodes_ahead(session, task) if ahead else session.placement.feasible(task))
+    return not any(nodes_for(session, task, ahead=ahead))
 
 
 def _compared(trial: Trial) -> tuple[Stage, Need, int] | None:

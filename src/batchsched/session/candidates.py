@@ -16,11 +16,11 @@ from attrs import evolve
 from batchsched.causes import UnfitReason
 from batchsched.errors import PluginError, plugin_error
 from batchsched.model.cluster import TaskStatus
-from batchsched.model.immutable import EMPTY
+from batchsched.model.immutable import EMPTY, FrozenMap
 from batchsched.model.reasons import Unfit
 from batchsched.model.texts import counted
 from batchsched.model.validation.values import shown
-from batchsched.plugin.candidates import NodeSet, Part
+from batchsched.plugin.candidates import NodeSet, Part, SecondTry
 from batchsched.plugin.session_view import Besides
 from batchsched.session.outlook import accepts_without
 from batchsched.session.session import Session
@@ -690,3 +690,99 @@ def parts_by_group(session: Session, need: Need, stage: Stage | None) -> Sequenc
         for group in sorted(tasks, key=lambda group: group.place)
     ]
     return sorted(needs, key=session.plugins.group_order_key)
+
+
+# What a job needs is placed once more, undoing choices that leave a later task without a place.
+
+
+MOST_CHOICES = 8
+"""How many choices of a plugin are tried for one task on one node."""
+
+_Option = tuple[Fit, NodeState, Mapping[str, Hashable]]
+
+
+def second_try(session: Session, need: Need) -> tuple[str, SecondTry] | None:
+    """Return how a need that found no place is tried once more, and the plugin that says so."""
+    for name, function in session.plugins.second_try:
+        try:
+            found = function(need)
+        except Exception as error:
+            raise plugin_error(name, "second_try", error) from error
+        if found is not None:
+            return name, found
+    return None
+
+
+def place_with_undoing(
+    session: Session,
+    statement: Statement,
+    name: str,
+    plan: SecondTry,
+    fits: Sequence[Fit] = (Fit.NOW, Fit.LATER),
+) -> bool:
+    """Place tasks depth first; return whether all found a place, on nodes of the statement's set.
+
+    A task that finds none undoes the choice before it, up to `SecondTry.undo` times. If not all
+    did, the statement still has what was placed.
+    """
+    tasks = plan.tasks
+    within = statement.within
+    among = None if within is None else within.slots
+
+    def options_of(task: TaskState) -> Iterator[_Option]:
+        return _options(session, task, statement.kept_for(task), name, plan, fits, among)
+
+    options = [options_of(tasks[0])]
+    marks: list[int] = []
+    undone = 0
+    while options:
+        option = next(options[-1], None)
+        if option is None:
+            options.pop()
+            if not options:
+                return False
+            statement.rollback(marks.pop())
+            undone += 1
+            if undone >= plan.undo:
+                return False
+            continue
+        fit, node, kept = option
+        task = tasks[len(options) - 1]
+        marks.append(len(statement))
+        if fit is Fit.NOW:
+            statement.allocate(task, node, kept=kept)
+        else:
+            statement.pipeline(task, node, kept=kept)
+        if len(options) == len(tasks):
+            return True
+        options.append(options_of(tasks[len(options)]))
+    return False
+
+
+def _options(
+    session: Session,
+    task: TaskState,
+    kept: Mapping[str, Hashable],
+    name: str,
+    plan: SecondTry,
+    fits: Sequence[Fit],
+    among: Collection[int] | None,
+) -> Iterator[_Option]:
+    """Yield where a task may go, and with which choice: now, then later, the best node first.
+
+    `kept`: what plugins must choose for it.
+    """
+    for fit in fits:
+        feasible = session.placement.feasible(task, among)
+        nodes = [node for node in feasible if session.fits(task, node, fit, kept=kept)]
+        while nodes:
+            node = session.state.evaluator.best(task, nodes)
+            nodes.remove(node)
+            try:
+                choices = list(islice(plan.choices(task, node, fit), MOST_CHOICES))
+            except Exception as error:
+                raise plugin_error(name, "second_try", error) from error
+            if name in kept:
+                choices = [kept[name]]
+            for choice in choices or [None]:
+                yield fit, node, kept if choice is None else FrozenMap({**kept, name: choice})

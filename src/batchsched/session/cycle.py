@@ -42,7 +42,6 @@ from batchsched.model.result import (
 )
 from batchsched.model.rules import Unmet, out_of_service, unmet_dependencies
 from batchsched.placement import Fit
-from batchsched.session.ahead import refusal_ahead
 from batchsched.session.candidates import (
     may_go_anywhere,
     refusal_beside_its_job,
@@ -50,7 +49,7 @@ from batchsched.session.candidates import (
     try_in_turn,
 )
 from batchsched.session.failures import NOTHING_TRIED, TaskAttempts
-from batchsched.session.outlook import can_start
+from batchsched.session.outlook import refusal_ahead
 from batchsched.session.policy_state import PolicyState
 from batchsched.session.reasons import PendingReasons, refused_until
 from batchsched.session.session import Session
@@ -522,7 +521,7 @@ def _starts_as_promised(session: Session, statement: Statement, task: TaskState)
     if task.moves:
         return False  # it cannot run twice
     statement.unallocate(task)
-    if can_start(session, task, node, kept=kept):
+    if session.can_start(task, node, kept=kept):
         statement.allocate(task, node, kept=kept)
         return True
     statement.rollback(before)

@@ -333,6 +333,14 @@ class Session(Decisions):
             not self.plugins.choosers or self.no_choice(task, node, fit, kept=kept) is None
         )
 
+    def can_start(
+        self, task: TaskState, node: NodeState, /, *, kept: Mapping[str, Hashable] = EMPTY
+    ) -> bool:
+        """Return whether a node accepts a task as it is, and it fits there now; see `fits`."""
+        return self.fits(task, node, Fit.NOW, kept=kept) and (
+            self.placement.refusal(task, node) is None
+        )
+
     def no_choice(
         self,
         task: TaskState,

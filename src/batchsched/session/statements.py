@@ -37,8 +37,8 @@ from batchsched.model.reasons import Unfit
 from batchsched.model.result import Bind, Eviction, Move, TakenBack
 from batchsched.placement import Fit
 from batchsched.plugin.candidates import NodeSet
-from batchsched.session.ahead import refusal_ahead
 from batchsched.session.failures import CycleReports
+from batchsched.session.outlook import refusal_ahead
 from batchsched.session.policy_state import PolicyState
 from batchsched.state.memory import Remembered
 from batchsched.state.records import JobState, NodeState, TaskState

@@ -10,14 +10,13 @@ from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
 from itertools import islice
 from typing import NamedTuple
 
+from batchsched.actions.moving import Movers
 from batchsched.model.cluster import TaskStatus
 from batchsched.model.immutable import EMPTY
 from batchsched.model.reasons import Unfit
 from batchsched.placement import Fit
 from batchsched.plugin.candidates import NodeSet
 from batchsched.session.candidates import offers_sets, refusal_beside_its_job, sets_in_turn, try_in
-from batchsched.session.movable import Movers
-from batchsched.session.outlook import can_start
 from batchsched.session.session import Session
 from batchsched.session.victims import EvictionScope
 from batchsched.state.needs import Stage, need_of_task
@@ -181,7 +180,7 @@ def _starts_there(
     """Move a task to a node if it can start there now, without itself where it runs."""
     begin = len(relocation)
     relocation.take_off(task)
-    if can_start(session, task, node):
+    if session.can_start(task, node):
         relocation.start(task, node)
         if refusal_beside_its_job(session, task) is None:
             return True

@@ -11,7 +11,7 @@ from collections.abc import Container
 from attrs import frozen
 
 from batchsched.actions.consolidate import claim_by_moves
-from batchsched.session.movable import Movers
+from batchsched.actions.moving import Movers
 from batchsched.session.session import Session
 from batchsched.session.turns import Turn, Turns, has_task_to_place
 from batchsched.session.victims import EvictionScope

@@ -49,9 +49,9 @@ enough.
 does where backfill tasks leave for what they were lent, and where what unready jobs hold is
 displaced.
 
-`sparing` looks back at the end of a turn. What was taken for one task of a gang may have freed
-room for the others, too; each unit is tried without, all tasks are placed again, and what can be
-done without stays.
+`make_room.spare_units` looks back at the end of a turn. What was taken for one task of a gang may
+have freed room for the others, too; each unit is tried without, all tasks are placed again, and
+what can be done without stays.
 
 `unblock` is for two broken gangs that each hold the other's place. No priority and no share tells
 them apart, so the order of turns does.

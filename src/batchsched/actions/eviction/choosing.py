@@ -10,12 +10,12 @@ from attrs import define, field
 from batchsched.actions.eviction.telling import told_as
 from batchsched.model.cluster import TaskStatus
 from batchsched.model.immutable import EMPTY
-from batchsched.session.ahead import looks_ahead
 from batchsched.session.outlook import (
     accepting_nodes,
     accepts_without,
     accepts_without_each,
     curable_nodes,
+    looks_ahead,
     promises_stand,
 )
 from batchsched.session.session import Session

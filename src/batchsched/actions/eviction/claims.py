@@ -19,6 +19,7 @@ from itertools import chain
 
 from attrs import define, evolve, field
 
+from batchsched.actions.eviction.make_room import spare_units
 from batchsched.actions.eviction.searching import (
     NodeSearch,
     Opening,
@@ -29,7 +30,6 @@ from batchsched.actions.eviction.searching import (
     lost_nodes,
     sparing_at_first,
 )
-from batchsched.actions.eviction.sparing import spare_units
 from batchsched.actions.eviction.telling import told_of_claim
 from batchsched.model.resources import EPSILON
 from batchsched.placement import Fit
@@ -88,7 +88,7 @@ class ClaimTurn:
         return search.take(self.statement, opening, told)
 
     def spare_units(self, placed: Sequence[TaskState], *, may_be_of_one: bool) -> bool:
-        """Drop units that the turn can do without; see `batchsched.actions.eviction.sparing`.
+        """Drop units that the turn can do without; see `batchsched.actions.eviction.make_room`.
 
         One that another takes along is not dropped. Returns whether the rest is allowed.
         """

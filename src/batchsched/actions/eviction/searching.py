@@ -42,8 +42,7 @@ from batchsched.model.immutable import EMPTY
 from batchsched.model.reasons import Unfit
 from batchsched.model.rules import out_of_service
 from batchsched.plugin.candidates import NodeSet
-from batchsched.session.ahead import looks_ahead
-from batchsched.session.outlook import curable_nodes, nodes_ahead
+from batchsched.session.outlook import curable_nodes, looks_ahead, nodes_for
 from batchsched.session.session import Session
 from batchsched.session.statements import Statement, TakenUnit
 from batchsched.session.turns import limit_on, may_take_task
@@ -169,7 +168,7 @@ class NodeSearch(ABC):
         self.is_plain = Shortcut.ROOM in session.plain
         self.may_choose = session.may_choose(task)
         if looks_ahead(session, task):
-            self.ahead = list(nodes_ahead(session, task))
+            self.ahead = list(nodes_for(session, task))
 
     @property
     def looks_ahead(self) -> bool:
