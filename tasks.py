@@ -68,7 +68,11 @@ def main(arguments: "list[str]") -> int:
         sys.exit("tasks.py: 'all' takes no arguments")
     sessions = [each.replace("-", "_") for each in (CHECKS if name == "all" else (name,))]
     command = [str(install_nox()), "-m", "nox", "--noxfile", str(ROOT / "noxfile.py")]
-    unwanted = ("PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV", "__PYVENV_LAUNCHER__")
+    # Where nothing compiled is kept, each process of a test compiles all modules that it imports.
+    unwanted = (
+        *("PYTHONPATH", "PYTHONHOME", "PYTHONDONTWRITEBYTECODE"),
+        *("VIRTUAL_ENV", "__PYVENV_LAUNCHER__"),
+    )
     variables = {key: value for key, value in os.environ.items() if key not in unwanted}
     try:
         return subprocess.call(
