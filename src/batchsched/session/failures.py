@@ -129,7 +129,7 @@ class TaskAttempts:
             self.claim_refusal,
             self.broken_promise,
             self.gave_way_to,
-            self.eviction_searches,
+            dict(self.eviction_searches),
         )
 
     def add(self, others: TaskAttempts) -> None:
@@ -242,6 +242,7 @@ class CycleReports:
 # What is read
 
 
+_info = attrgetter("info")
 _PLACES = {"uid", "name", "creation_time", "eligible_time", "tasks"}
 _read_of_job = attrgetter(*(name for name in fields_dict(JobInfo) if name not in _PLACES))
 _read_of_task = attrgetter(*(name for name in fields_dict(TaskInfo) if name not in _PLACES))
@@ -263,7 +264,7 @@ def read_of(
     kinds = kinds_of(placement, tasks)
     if kinds is None:
         return None
-    of_tasks = [_read_of_task(task.info) for task in tasks]
+    of_tasks = map(_read_of_task, map(_info, tasks))
     return (kinds, *of_tasks) if job is None else (kinds, *of_tasks, _read_of_job(job.info))
 
 
@@ -521,25 +522,20 @@ class _Alike:
         tried = map(self._cycle.reports.about, tasks)
         return [each if each is NOTHING_TRIED else each.copy() for each in tried]
 
-    def _searches(self, tasks: Iterable[TaskState]) -> list[EvictionSearch | None]:
-        action, about = self._cycle.action_name, self._cycle.reports.about
-        return [about(task).eviction_searches.get(action) for task in tasks]
-
     def _failure(
-        self,
-        tasks: Sequence[TaskState],
-        at: object,
-        before: Sequence[TaskAttempts],
-        searches: Sequence[EvictionSearch | None],
+        self, tasks: Sequence[TaskState], at: object, before: Sequence[TaskAttempts]
     ) -> _Failed | None:
         """Return what was recorded of tasks that have just failed; None: others may differ."""
-        found = [
-            None if new is old else new
-            for new, old in zip(self._searches(tasks), searches, strict=True)
-        ]
-        if any(search is not None and search.why_not is not None for search in found):
-            return None
-        return _Failed(tasks, at, before, self._tried(tasks), found)
+        action, after = self._cycle.action_name, self._tried(tasks)
+        searches: list[EvictionSearch | None] = []
+        for old, new in zip(before, after, strict=True):
+            search = new.eviction_searches.get(action)
+            if search is old.eviction_searches.get(action):
+                search = None
+            elif search is not None and search.why_not is not None:
+                return None
+            searches.append(search)
+        return _Failed(tasks, at, before, after, searches)
 
     def _is_after(self, tasks: Sequence[TaskState], failed: _Failed) -> bool:
         key = self._cycle.plugins.task_order_key
@@ -601,11 +597,11 @@ class AlikeJobs(_Alike):
         if known and known.at == at and known.before == before and self._is_after(tasks, known):
             self._record(tasks, known)
             return
-        changes, searches = cycle.log.jobs, self._searches(tasks)
+        changes = cycle.log.jobs
         begin = len(changes)
         yield
         if cycle.moved_for_good == at and {*changes[begin:]} <= {job}:
-            failed = self._failure(tasks, at, before, searches)
+            failed = self._failure(tasks, at, before)
             if failed is not None:
                 self._failed[key] = failed
 
@@ -659,21 +655,17 @@ class AlikeTasks(_Alike, Generic[S]):
         """Place a task; or not, but record that it fails as one like it did."""
         cycle, failed, tasks = self._cycle, self._failed, (task,)
         at, before = cycle.log.position(), self._tried(tasks)
-        if (
-            failed is not None
-            and failed.at == at
-            and failed.before == before
-            and read_of(cycle.placement, tasks) == self._read
-            and self._is_after(tasks, failed)
-        ):
-            self._record(tasks, failed)
-            return False
-        searches = self._searches(tasks)
+        read: Hashable | None = None
+        if failed is not None and failed.at == at and failed.before == before:
+            read = read_of(cycle.placement, tasks)
+            if read == self._read and self._is_after(tasks, failed):
+                self._record(tasks, failed)
+                return False
         if self._place(statement, task, stage):
             return True
         self._failed = None
         if cycle.log.position() == at:
-            self._read = read_of(cycle.placement, tasks)
+            self._read = read or read_of(cycle.placement, tasks)
             if self._read is not None:
-                self._failed = self._failure(tasks, at, before, searches)
+                self._failed = self._failure(tasks, at, before)
         return False

@@ -38,7 +38,7 @@ from batchsched.model.reasons import (
 from batchsched.model.resources import EPSILON
 from batchsched.plugin.extension_points import Verdict
 from batchsched.session.candidates import why_no_set
-from batchsched.session.failures import TaskAttempts
+from batchsched.session.failures import NOTHING_TRIED, TaskAttempts
 from batchsched.session.holders import HeldByUnready
 from batchsched.session.outlook import accepts_without, curable_nodes
 from batchsched.session.policy_state import TasksOfWaiting
@@ -300,11 +300,11 @@ class PendingReasons:
         queue = job.queue
         assert queue is not None
         pending = session.in_task_order(job.having(TaskStatus.PENDING))
-        about = session.reports.about
+        about = session.reports.tasks.get
         blocked = [
             task
             for task in pending
-            if about(task).found_no_place
+            if about(task, NOTHING_TRIED).found_no_place
             and not task.is_best_effort
             and (job.groups is None or job.groups.may_take(task))
         ]
@@ -320,7 +320,7 @@ class PendingReasons:
         tried_as_job = session.reports.about_job(job)
         planned = tried_as_job.why_planned
         for task in pending:
-            tried = about(task)
+            tried = about(task, NOTHING_TRIED)
             if task is blocked_by:
                 is_reached = False
             if planned is not None and not task.is_best_effort:
