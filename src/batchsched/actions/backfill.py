@@ -24,7 +24,7 @@ from batchsched.session.candidates import (
     count_as_gone,
     may_go_anywhere,
     try_in_turn,
-    try_what_is_needed,
+    try_in_turn_what_is_needed,
 )
 from batchsched.session.session import Session
 from batchsched.session.statements import Statement
@@ -150,13 +150,7 @@ def _start_as_backfill(session: Session, job: JobState) -> None:
                     session.record_failure(task)
         else:
             tasks = tasks_to_place(session, job)
-            found = try_what_is_needed(
-                session,
-                statement,
-                job,
-                tasks,
-                lambda need: try_in_turn(session, statement, need, start) is not None,
-            )
+            found = try_in_turn_what_is_needed(session, statement, job, tasks, start)
             need = need_of(session, job, tasks) if found is None else None
             if need is not None:
                 record_no_set(session, need)
@@ -269,14 +263,8 @@ class _Displacing:
             return victims is not None
 
         def tries(statement: Statement) -> bool:
-            stages = (Stage.NOW, Stage.EVICTING)
-            if not try_what_is_needed(
-                session,
-                statement,
-                job,
-                tasks_to_place(session, job),
-                lambda asked: try_in_turn(session, statement, asked, place, stages) is not None,
-            ):
+            stages, tasks = (Stage.NOW, Stage.EVICTING), tasks_to_place(session, job)
+            if not try_in_turn_what_is_needed(session, statement, job, tasks, place, stages):
                 record_no_set(session, need)
                 return False
             return session.plugins.job_ready(job)

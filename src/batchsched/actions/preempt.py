@@ -28,7 +28,6 @@ from batchsched.session.attempts import (
     tasks_needed,
 )
 from batchsched.session.candidates import refusal_beside_its_job, sets_to_evict_in
-from batchsched.session.failures import AlikeJobs
 from batchsched.session.outlook import promises_stand
 from batchsched.session.session import Session
 from batchsched.session.statements import Statement, TakenUnit
@@ -91,10 +90,8 @@ class PreemptAction:
             for turn in of_queue:
                 if self._serve(session, attempts, turn):
                     turns.put_back(turn)
-            within = AlikeJobs(session)
-            for job in turns.jobs[queue]:
-                for _ in within.turns_of(job):
-                    self._serve_within(session, job)
+            for job in turns.once_more(queue):
+                self._serve_within(session, job)
         if self.unblock:
             unblock(session, self.rules)
 

@@ -29,7 +29,7 @@ from batchsched.session.candidates import (
     first_set,
     may_go_anywhere,
     try_in,
-    try_in_turn,
+    try_in_turn_what_is_needed,
     try_what_is_needed,
 )
 from batchsched.session.session import Session
@@ -321,17 +321,8 @@ def _could_be_scheduled(session: Session, job: JobState) -> bool:
         return False
     with session.statement(is_trial=True) as statement:
         if not may_go_anywhere(session, job):
-            found = try_what_is_needed(
-                session,
-                statement,
-                job,
-                tasks,
-                lambda need: bool(
-                    try_in_turn(
-                        session, statement, need, lambda on, task: place(session, on, task, NOW)
-                    )
-                ),
-            )
+            place_now = partial(place, session, ladder=NOW)
+            found = try_in_turn_what_is_needed(session, statement, job, tasks, place_now)
             return found is not None
         if job.groups is not None:
             need = need_of(session, job, tasks)

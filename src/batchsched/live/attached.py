@@ -254,16 +254,12 @@ class KeptState:
             ):
                 self._rebuild()
         self._ledger.begin_cycle()
-        failed_turns = self._policy_state.failed_turns
-        if failed_turns is not None:
-            failed_turns.begin_cycle()
+        self._policy_state.memory.begin_cycle()
         return open_session(self._policy_state)
 
     def end(self) -> None:
         """End the session. Its changes are undone when the next one is opened."""
-        failed_turns = self._policy_state.failed_turns
-        if failed_turns is not None:
-            failed_turns.end_cycle()
+        self._policy_state.memory.end_cycle()
         self._policy_state.to_admit = ()
 
 
@@ -341,10 +337,9 @@ class _Following:
             if uid in content.others:
                 ledger.enter_other(content.tasks[uid])
                 self._new_tasks.append(ledger.other_tasks[uid])
-        failed_turns = self._policy_state.failed_turns
-        if failed_turns is not None:
-            failed_turns.forget(self._gone)
-            failed_turns.forget(task.job for task in moved if task.job is not None)
+        memory = self._policy_state.memory
+        memory.forget(self._gone)
+        memory.forget(task.job for task in moved if task.job is not None)
         gone = set(self._gone)
         jobs = dict.fromkeys(
             [

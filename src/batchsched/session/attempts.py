@@ -408,7 +408,7 @@ class Attempts:
 
     def __attrs_post_init__(self) -> None:
         session = self.session
-        self._failed_turns = session.state.failed_turns if self.depends_on_nodes_alone else None
+        self._failed_turns = session.memory.turns if self.depends_on_nodes_alone else None
 
     def serve(self, turn: Turn, place: Place, keeps: Keeps) -> Goal | None:
         """Try what a turn is to try, each goal in a statement; return the last, None: nothing.

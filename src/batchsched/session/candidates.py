@@ -281,6 +281,24 @@ def try_what_is_needed(
     return None
 
 
+def try_in_turn_what_is_needed(
+    session: Session,
+    statement: Statement,
+    job: JobState,
+    tasks: Collection[TaskState],
+    place: Callable[[Statement, TaskState], bool],
+    stages: Iterable[Stage] = (Stage.NOW,),
+) -> Need | None:
+    """Place what a job needs, or what it needs instead, in one set; return that, or None."""
+    return try_what_is_needed(
+        session,
+        statement,
+        job,
+        tasks,
+        lambda need: try_in_turn(session, statement, need, place, stages) is not None,
+    )
+
+
 def _groups_of(need: Need, groups: JobGroups) -> Sequence[GroupState]:
     """Return the groups of the tasks of a need, the lowest first."""
     found: dict[GroupState, int] = {}

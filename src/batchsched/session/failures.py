@@ -468,6 +468,37 @@ def _room_of(node: NodeState) -> Vector:
     return tuple(map(max, *(node.room(fit) for fit in Fit))) if node.divergence_count else node.idle
 
 
+class Memory:
+    """What is kept between cycles of attempts that failed."""
+
+    def __init__(self) -> None:
+        self.turns: FailedTurns | None = None
+        """The failed turns that need not be repeated, on a live cluster."""
+        self.likenesses: dict[Hashable, object] = {}
+        """What jobs have that are described alike, by what is read of them; see `AlikeJobs`."""
+
+    def forget_turns(self, ledger: Ledger, *, remembers: bool) -> None:
+        """Drop all failed turns; `remembers`: whether to record new ones, on a live cluster."""
+        self.turns = None
+        if remembers and isinstance(ledger, LiveLedger):
+            self.turns = FailedTurns(ledger)
+
+    def begin_cycle(self) -> None:
+        """Record the changes since the last cycle."""
+        if self.turns is not None:
+            self.turns.begin_cycle()
+
+    def end_cycle(self) -> None:
+        """Record the changes of the cycle, before they are undone."""
+        if self.turns is not None:
+            self.turns.end_cycle()
+
+    def forget(self, jobs: Iterable[JobState]) -> None:
+        """Drop the turns of jobs that were removed or changed."""
+        if self.turns is not None:
+            self.turns.forget(jobs)
+
+
 # What fails as others like it did
 
 
@@ -479,6 +510,7 @@ class Cycle(Protocol):
     placement: Placement
     log: ChangeLog
     reports: CycleReports
+    memory: Memory
     action_name: str
     withdrawn: set[TaskState]
 
@@ -490,11 +522,6 @@ class Cycle(Protocol):
     @property
     def refuses_alike(self) -> bool:
         """Whether what is alike is refused alike, and nobody is told of each attempt."""
-        ...
-
-    @property
-    def likenesses(self) -> dict[Hashable, object]:
-        """What jobs have that are described alike, by what is read of them."""
         ...
 
 
@@ -626,7 +653,7 @@ class AlikeJobs(_Alike):
         read = read_of(self._cycle.placement, job.tasks, job)
         if job.groups is not None or read is None:
             return None
-        likenesses = self._cycle.likenesses
+        likenesses = self._cycle.memory.likenesses
         if len(likenesses) >= MOST_KEPT:
             likenesses.clear()
         return likenesses.setdefault(read, object())

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import (
     Callable,
-    Hashable,
     Iterable,
     Mapping,
     MutableMapping,
@@ -32,7 +31,7 @@ from batchsched.placement.counts import Counts
 from batchsched.placement.plain_loop import Evaluator
 from batchsched.plugin.extension_points import Changes
 from batchsched.plugin.session_view import Besides, SessionView
-from batchsched.session.failures import FailedTurns
+from batchsched.session.failures import Memory
 from batchsched.session.plugins import PluginSet
 from batchsched.session.points import ConfiguredPlugin
 from batchsched.state.ledger import Ledger
@@ -102,10 +101,8 @@ class PolicyState:
         self.node_room = NodeRoom(ledger)
         self.waiting_jobs: dict[JobState, TasksOfWaiting] = {}
         """Data of waiting jobs for pending reasons, for the state of jobs between cycles."""
-        self.failed_turns: FailedTurns | None = None
-        """The failed turns that need not be repeated, on a live cluster."""
-        self.likenesses: dict[Hashable, object] = {}
-        """What jobs have that are described alike, by what is read of them."""
+        self.memory = Memory()
+        """What is known of attempts that failed."""
         self.to_admit: Iterable[JobState] = ledger.jobs.values()
         """The jobs whose admission is to be decided."""
         self.ignored = ignored_by(plugins)
@@ -184,12 +181,8 @@ class PolicyState:
 
     def _forget_turns(self) -> None:
         """Drop all failed turns, and record new ones only if the plugins allow it."""
-        ledger = self.ledger
         remembers = Shortcut.ATTEMPTS not in self.plain and self.plugins.vote_on_jobs_alone
-        if remembers and isinstance(ledger, LiveLedger):
-            self.failed_turns = FailedTurns(ledger)
-        else:
-            self.failed_turns = None
+        self.memory.forget_turns(self.ledger, remembers=remembers)
 
     @property
     def is_worn(self) -> bool:

@@ -101,8 +101,6 @@ class Session(Decisions):
         """Keeps tasks from delaying planned starts; None: there is nothing to check."""
         self.explains_plans = True
         """Whether reasons are wanted of what is planned."""
-        self.likenesses = state.likenesses
-        """What jobs have that are described alike, by what is read of them; see `AlikeJobs`."""
         self.most_of: dict[QueueState, tuple[int, Sequence[float] | None]] = {}
         """What plugins let queues have at most, and how long the log of nodes was then."""
         self.sets_asked: tuple[Need, Iterable[NodeSet] | Unfit] | None = None

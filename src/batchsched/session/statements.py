@@ -91,6 +91,8 @@ class Decisions:
         """What searches of this cycle have found out about nodes."""
         self.reports = CycleReports(state.ledger)
         """For pending reasons: what actions tried, and the outcome."""
+        self.memory = state.memory
+        """What is known of attempts that failed, from earlier cycles, too."""
         self.open_statement: Statement | None = None
         """The statement that was begun and has not ended, if any."""
         self.undone = 0

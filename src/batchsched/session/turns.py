@@ -553,6 +553,13 @@ class Turns:
             if turn.is_last:
                 self._left.pop(turn.job, None)
 
+    def once_more(self, queue: QueueState) -> Iterator[JobState]:
+        """Yield the jobs of a queue, without those that fail as one like them has just done."""
+        alike = AlikeJobs(self._session)
+        for job in self.jobs[queue]:
+            for _ in alike.turns_of(job):
+                yield job
+
     def put_back(self, turn: Turn) -> None:
         """Let a job wait for another turn, with the tasks that it has left."""
         turn.is_last = False
@@ -576,8 +583,8 @@ class Turns:
         session = self._session
         if job in self._left or self._is_plain:
             return need_of(session, job, self.left_of(job))
-        failed_turns = session.state.failed_turns
-        need = None if failed_turns is None else failed_turns.need_of(job)
+        failed = session.memory.turns
+        need = None if failed is None else failed.need_of(job)
         return need_of(session, job, self.left_of(job)) if need is None else need
 
     def _offer(self, queue: QueueState) -> Need | None:
