@@ -250,13 +250,6 @@ class ClaimSearch(NodeSearch):
             return False
         return importances_in(self.session, queue)[0] < importance_among(opening.victims)
 
-    def has_room(self) -> bool:
-        """Return whether the task fits on a node although nobody is evicted."""
-        if self.ahead is None and self.within is None:
-            return self.session.best_node(self.task, Fit.LATER) is not None
-        fits, task, kept = self.session.fits, self.task, self.kept
-        return any(fits(task, node, Fit.LATER, kept=kept) for node in self.feasible())
-
     @property
     def is_limited(self) -> bool:
         """Whether limits keep the task out if nobody is evicted."""
@@ -373,7 +366,7 @@ def nodes_with_loans(search: ClaimSearch, stage: ClaimStage) -> Iterator[NodeSta
     there = claim.nodes_at(stage)
     if not there:
         return
-    if search.is_limited and search.has_room():
+    if search.is_limited and search.has_room:
         yield from _nodes_beside_limits(search, stage, there)
         return
     large_enough = session.state.node_room.large_enough(task.init_resreq)

@@ -220,6 +220,13 @@ class NodeSearch(ABC):
             limits=limits,
         )
 
+    @cached_property
+    def has_room(self) -> bool:
+        """Whether it fits on a node although nobody is evicted."""
+        if self.ahead is None and self.within is None and not self.may_choose and self.may_use_idle:
+            return self.session.best_node(self.task, Fit.LATER) is not None
+        return any(self.room_on(node).is_there_without(()) for node in self.feasible())
+
     @abstractmethod
     def has_room_soon(self, node: NodeState) -> bool:
         """Return whether on a node that refuses it enough is leaving already."""
@@ -291,13 +298,6 @@ class Claimant(NodeSearch):
     def by_importance(self) -> bool:
         """Whether it matters how important its victims are: in preemption by priorities."""
         return self.judges.by_priority and self.scope in _WITHIN_QUEUE
-
-    @cached_property
-    def has_room(self) -> bool:
-        """Whether it fits on a node although nobody is evicted."""
-        if self.ahead is None and self.within is None and not self.may_choose and self.may_use_idle:
-            return self.session.best_node(self.task, Fit.LATER) is not None
-        return any(self.room_on(node).is_there_without(()) for node in self.feasible())
 
     @cached_property
     def importances(self) -> Sequence[Importance]:
