@@ -310,44 +310,63 @@ def test_jobs_of_unlike_tasks_are_for_the_library() -> None:
     assert not result.binds
 
 
+def test_a_node_that_holds_more_than_it_has_is_for_the_library() -> None:
+    node = NodeInfo(name="n", allocatable=amounts(9000, gpus=4))
+    cluster = Cluster(nodes=[node], queues=[Queue(name="q")])
+    live = Scheduler().attach(cluster)
+    cluster.apply(JobArrived(of_gpus("j", "q", 4)))
+    cluster.carry_out(live.schedule(reasons=False), at_once=True)
+    smaller = evolve(node, allocatable=amounts(9000, gpus=2))
+    cluster.apply(NodeChanged(smaller), JobArrived(of_gpus("k", "q", 0)))
+    result = live.schedule(reasons=False)
+    assert not is_of_a_pass(result)
+    assert [bind.task_uid for bind in result.binds] == ["k"]
+    cluster.apply(JobRemoved("default/j"))
+    assert is_of_a_pass(live.schedule(reasons=False))
+
+
 def look_for_faults() -> None:
     test_devices_are_shared_in_whole_units()
     test_a_job_that_comes_again_may_ask_for_something_else()
     test_jobs_of_unlike_tasks_are_for_the_library()
+    test_a_node_that_holds_more_than_it_has_is_for_the_library()
     live_through_some(range(200))
 
 
 FAULTS = (
-    ("return not is_within, -info", "return is_within, -info"),
-    ("-info.priority, full", "info.priority, full"),
-    ("fill = 0 if is_within else 1", "fill = 1"),
+    ("return fill_up, -self", "return not fill_up, -self"),
+    ("-self._priorities[queue], full", "self._priorities[queue], full"),
+    ("held + fill_up * more, of", "held + more, of"),
     ("full = fullness([(held", "full = fullness([(2 * more + held"),
-    ("info.creation_time, info.name", "-info.creation_time, info.name"),
+    ('attrgetter("creation_time", "name")', 'attrgetter("name")'),
+    ('queues.sort(key=attrgetter("priority"), reverse=True)', "pass"),
+    ("wanted[len(shares) :]", "wanted"),
+    ("not self._foreign and not self._overfull", "not self._foreign"),
     (
         "(-info.priority, info.creation_time, info.uid)",
         "(info.priority, info.creation_time, info.uid)",
     ),
     ("(-info.priority, info.creation_time, info.uid)", "(-info.priority, 0, info.uid)"),
     ("too_many[job.kind] = job.size", "too_many[job.kind] = 1"),
-    ("held[queue] += amount\n", "held[queue] += 0\n"),
+    ("self._held[queue] = [*map(add, self._held[queue], job.request)]", "pass"),
     ("ranks[queue].clear()", "pass"),
     ("node.room -= sign", "node.room -= 0"),
     ("node.scoring_memory += sign * kind.scoring_memory", "pass"),
     ("for uid, position in sorted(places)", "for uid, position in places"),
     ("or self._content.others", ""),
-    ("and not any(map(out_of_service, nodes))", ""),
+    (" and not out_of_service(node) for", " for"),
     ("not waiting == least == count", "not waiting == count"),
     ('tasks.sort(key=attrgetter("priority"), reverse=True)', "pass"),
-    ("!= asked or not _is_plain_task(task)", "!= asked"),
-    ("if (task.resreq, task.scoring_request) != asked or not", "if not"),
+    ("!= asked or _of_task(task) != _USUAL_TASK", "!= asked"),
+    ("if (task.resreq, task.scoring_request) != asked or _of", "if _of"),
     ("if old and old.kind.asked == asked else", "if old else"),
     ("1 if name in DIVISIBLE else WHOLE", "1"),
-    ("queue is None or not _is_plain_job(info)", "queue is None"),
-    ("stale: Iterable[int] = set(self._changed[kind.read :])", "stale: Iterable[int] = ()"),
-    ("tasks[bind.task_uid].display_name", "bind.task_uid"),
+    ("queue is None or _of_job(info) != _USUAL_JOB", "queue is None"),
+    ("changed: Iterable[int] = set(self._changed[kind.read :])", "changed: Iterable[int] = ()"),
+    ("tasks[uid].display_name", "uid"),
 )
 """What is changed in the source of the pass, and how."""
-BY_DAY = ("held[queue] += amount", "node.room -= sign", "ranks[queue].clear()")
+BY_DAY = ("self._held[queue] = ", "node.room -= sign", "ranks[queue].clear()")
 """The faults that are tried in each run; all are at night."""
 
 

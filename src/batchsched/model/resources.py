@@ -358,7 +358,10 @@ resource, such as example.com/license
         )
 
     def _named(self) -> frozenset[tuple[str, Amount]]:
-        return frozenset((name, amount) for name, amount in self.scalars.items() if amount)
+        scalars = self.scalars
+        if all(scalars.values()):
+            return frozenset(scalars.items())
+        return frozenset([(name, amount) for name, amount in scalars.items() if amount])
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Resource):

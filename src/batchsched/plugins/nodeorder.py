@@ -199,7 +199,7 @@ def requested_scores(
 
     def score_all(nodes: Sequence[NodeCounts]) -> list[float]:
         # The innermost loop of all; benchmarks/, workloads a and c. The plain function handles the
-        # rare nodes that would be full, and a weight of most_requested.
+        # rare nodes that would be full of one, and a weight of most_requested.
         scores: list[float] = []
         append = scores.append
         for node in nodes:
@@ -212,6 +212,8 @@ def requested_scores(
                 free += (memory_capacity - memory) * LARGEST_SCORE // memory_capacity
                 apart = abs(cpu / cpu_capacity - memory / memory_capacity)
                 append(least * (free // 2) + balanced * int((1 - apart) * LARGEST_SCORE))
+            elif cpu == cpu_capacity and memory == memory_capacity:
+                append(0)
             else:
                 append(requested_score(weights, task, node))
         return scores

@@ -196,14 +196,16 @@ def fair_shares(
     def deal(budget: int, children: Sequence[int]) -> None:
         if unit > 1:
             children = sorted(children, key=lambda child: queues[child].creation_time)
-        kept = [guarantees[child] for child in children]
-        left = give(children, budget, kept, kept) if any(kept) else budget
+        left = budget
+        if any(guarantees):
+            kept = [guarantees[child] for child in children]
+            left = give(children, budget, kept, kept)
         granted = {
             child: budget if amount is None else amount
             for child in children
             if (amount := deserved[child]) is None or amount
         }
-        for members in by_priority(granted) if left else ():
+        for members in by_priority(granted) if granted and left else ():
             caps = [max(0, min(granted[c], demands[c]) - shares[c]) for c in members]
             left = give(members, left, caps, [granted[c] for c in members])
         for members in by_priority(children) if left else ():
@@ -282,7 +284,7 @@ def fill(
     takers = [position for position, cap in enumerate(given) if cap]
     _sort_by_level(takers, caps, weights)
     left = amount
-    weight_left = sum(weights[position] for position in takers)
+    weight_left = sum([weights[position] for position in takers])
     count = len(takers)
     step = 0
     while step < count:
@@ -296,7 +298,7 @@ def fill(
     for position in below:
         given[position] = left * weights[position] // weight_left // unit * unit
     if unit > 1:
-        remainder = left - sum(given[position] for position in below)
+        remainder = left - sum([given[position] for position in below])
         # All remainders are fractions of `unit * weight_left`, and each leaves room for its own.
         below.sort(key=lambda each: (-(left * weights[each] % (unit * weight_left)), each))
         for position in below:
