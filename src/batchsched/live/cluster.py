@@ -196,19 +196,19 @@ class Cluster:
         'Running'
 
         """
-        faults: list[Fault] = []
-        for name, given, usual in (
-            ("not_started", not_started, ()),
-            ("still_releasing", still_releasing, ()),
-            ("replacement", replacement, as_new),
-        ):
-            if not at_once and given is not usual:
-                faults.append(Fault(name, "goes with at_once=True alone"))
-        if faults:
-            raise EventError(faults)
         content = self._content
-        not_started, still_releasing = list(not_started), list(still_releasing)
         if not at_once:
+            faults = [
+                Fault(name, "goes with at_once=True alone")
+                for name, given, usual in (
+                    ("not_started", not_started, ()),
+                    ("still_releasing", still_releasing, ()),
+                    ("replacement", replacement, as_new),
+                )
+                if given is not usual
+            ]
+            if faults:
+                raise EventError(faults)
             tasks = [content.tasks[uid] for uid in content.unsettled]
             to_start = [task.uid for task in tasks if task.status in TO_START]
             leaving = [task.uid for task in tasks if is_releasing(task)]

@@ -8,6 +8,7 @@ the cluster that decisions and events name, and puts what comes out in its place
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from operator import attrgetter
 from typing import cast
 
 from attrs import evolve, frozen
@@ -162,7 +163,7 @@ def apply_step(content: Content, step: Step) -> None:
     """
     result, mark = step.result, content.mark()
     assert result is not None
-    assert all(whole is None for whole in (step.nodes, step.queues, step.other_tasks))
+    assert (step.nodes, step.queues, step.other_tasks) == (None, None, None)
     is_later = content.now != step.now
     tasks = None if is_later else _tasks_after(content, step, result)
     part = _step_in_part(content, step, result) if tasks is None else None
@@ -317,9 +318,17 @@ def _stays_on_its_way(content: Content, happened: Mapping[str, tuple[str, ...]])
     return all(uid in still.get(tasks[uid].status, ()) for uid in content.unsettled)
 
 
+_of_tasks: Callable[[CycleResult], tuple[object, ...]] = attrgetter(
+    *(row.field for row in DECISIONS if row.changes_tasks)
+)
+_BESIDES = tuple(row.field for row in DECISIONS if row.kind not in (Bind, TakenBack))
+_besides_binds: Callable[[CycleResult], tuple[object, ...]] = attrgetter(*_BESIDES)
+_NOTHING_BESIDES = ((),) * len(_BESIDES)
+
+
 def _decides_nothing(cycle: CycleResult) -> bool:
     """Return whether a cycle moved no task and kept no promise or reservation."""
-    return not any(row.changes_tasks and row.of(cycle) for row in DECISIONS)
+    return not any(_of_tasks(cycle))
 
 
 _UNKNOWN = TaskOutcome(status=TaskStatus.PENDING)
@@ -334,7 +343,7 @@ def tasks_started(cycle: CycleResult, content: Content) -> dict[str, TaskInfo] |
     if (
         content.unsettled
         or type(cycle.binds) is not tuple
-        or any(row.of(cycle) != () for row in DECISIONS if row.kind not in (Bind, TakenBack))
+        or _besides_binds(cycle) != _NOTHING_BESIDES
         or not is_frozen_map(cycle.planned)
         or any(type(uid) is not str or any(plan_problems(p)) for uid, p in cycle.planned.items())
         or type(cycle.tasks) not in (LazyMap, FrozenMap)
