@@ -711,8 +711,9 @@ class ExtensionPoints:
     choice_signature: Callable[[TaskState], Hashable | None] | None = None
     """Return all that `choose` reads of a task; see `batchsched.plugin.Choices`."""
     candidate_nodes: Callable[[Need, NodeSet], Iterable[NodeSet] | Unfit | None] | None = None
-    second_try: Callable[[Need], SecondTry | None] | None = None
     """Offer sets of nodes for what a job needs; see `batchsched.plugin.CandidateNodes`."""
+    second_try: Callable[[Need], SecondTry | None] | None = None
+    """Say how a need is placed once more; see `batchsched.plugin.SecondTries`."""
     domains: Callable[[], Iterable[NodeSet]] | None = None
     """Return the sets whose room is kept; see `batchsched.plugin.CandidateNodes`."""
     group_order_key: Callable[[Need], _Key] | None = None

@@ -148,6 +148,20 @@ class PluginSet:
     """Tells that the turn of a job ends, if a plugin wants to know."""
     jobs_admitted: Callable[[], None]
     """Tells plugins that the jobs of the session are known."""
+    surplus_weights: Callable[[Sequence[QueueState], int], Sequence[int]] | None
+    """Returns the weights by which queues share the surplus, if a plugin has any."""
+    past_use_key: Callable[[QueueState, Need | None], float] | None
+    """Returns the key of a queue by past use, if a plugin counts it."""
+    predicates: list[Named[Predicate]]
+    """All predicates, in the order of evaluation, with their plugins' names."""
+    candidate_nodes: list[Named[Callable[[Need, NodeSet], Iterable[NodeSet] | Unfit | None]]]
+    """The functions that offer sets of nodes, with their plugins' names."""
+    second_try: list[Named[Callable[[Need], SecondTry | None]]]
+    """The functions that say how a need is placed once more, with their plugins' names."""
+    domains: Callable[[], list[Named[NodeSet]]]
+    """Returns the sets of nodes of which it is kept what they hold."""
+    group_order_key: Callable[[Need], SortKey]
+    """Returns the key of a group's need; the smallest is tried first."""
 
     def __init__(
         self,
@@ -259,8 +273,8 @@ class PluginSet:
         ] = asking("queue_outcomes")
         view.plugins_opened(
             self.task_order_key,
-            asking("surplus_weights") if has("surplus_weights") else None,
-            asking("past_use_key") if has("past_use_key") else None,
+            self.surplus_weights,
+            self.past_use_key,
             self.protects_any,
             self.node_order_on_resource,
         )
@@ -303,9 +317,10 @@ class PluginSet:
         self._close: Callable[[], Iterable[Named[tuple[JobState, JobCondition]]]] = asking("close")
 
     def _compile_nodes(self) -> None:
-        asking, has = self._asking, self.having
-        self.predicates: list[Named[Predicate]] = asking("predicates")()
-        """All predicates, in the order of evaluation, with their plugins' names."""
+        asking = self._asking
+        for point, rule in RULES.items():
+            if rule.attribute is Attribute.LISTED:
+                setattr(self, point, asking(point)())
         self.swayed = [
             each
             for each in self.predicates
@@ -321,24 +336,12 @@ class PluginSet:
             for name, choose in asking("choose")().items()
         ]
         """Those who choose for tasks on nodes."""
-        self.candidate_nodes: list[
-            Named[Callable[[Need, NodeSet], Iterable[NodeSet] | Unfit | None]]
-        ] = asking("candidate_nodes")() if has("candidate_nodes") else []
-        """The functions that offer sets of nodes, with their plugins' names."""
-        offering = [opened.object for opened in has("candidate_nodes")]
+        offering = [opened.object for opened in self.having("candidate_nodes")]
         self.sets_by_room = all(getattr(each, "sets_by_room", False) is True for each in offering)
         """Whether no set is offered for a need again until a node takes more of its tasks."""
         told = [getattr(each, "may_offer_sets", None) for each in offering]
         asked: list[Callable[[JobState], bool]] = [each for each in told if each is not None]
         self._may_offer_sets = asked if len(asked) == len(told) else None
-        self.second_try: list[Named[Callable[[Need], SecondTry | None]]] = (
-            asking("second_try")() if has("second_try") else []
-        )
-        """The functions that say how a need is placed once more, with their plugins' names."""
-        self.domains: Callable[[], list[Named[NodeSet]]] = asking("domains")
-        """Returns the sets of nodes of which it is kept what they hold."""
-        self.group_order_key: Callable[[Need], SortKey] = asking("group_order_key")
-        """Returns the key of a group's need; the smallest is tried first."""
 
     def may_offer_sets(self, job: JobState) -> bool:
         """Return whether sets of nodes may be offered for what a job needs. O(its tasks)."""

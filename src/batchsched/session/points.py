@@ -159,6 +159,8 @@ class Attribute(Enum):
     """The combined function, also where no plugin has the point."""
     IF_ASKED = auto()
     """The combined function, or None where no plugin has the point."""
+    LISTED = auto()
+    """What the combined function returns: it is asked once, when all plugins are open."""
 
 
 class PointRule(NamedTuple):
@@ -449,9 +451,11 @@ RULES: Mapping[str, PointRule] = {
     ),
     "queue_share": PointRule(_first, _wrong_share, attribute=Attribute.ALWAYS),
     "queue_outcomes": PointRule(_of_first_plugin, _wrong_outcomes),
-    "surplus_weights": PointRule(_of_first_plugin, _wrong_weights),
+    "surplus_weights": PointRule(_of_first_plugin, _wrong_weights, attribute=Attribute.IF_ASKED),
     "past_use_key": PointRule(
-        _of_first_plugin, _must_be("a number", lambda key: isinstance(key, Real) and not isnan(key))
+        _of_first_plugin,
+        _must_be("a number", lambda key: isinstance(key, Real) and not isnan(key)),
+        attribute=Attribute.IF_ASKED,
     ),
     "claim": PointRule(_of_first_plugin, _must_be("a Claim or Unfit", _is_claim)),
     "may_leave_together": PointRule(_decided_by(False), _BOOL, attribute=Attribute.IF_ASKED),
@@ -460,7 +464,11 @@ RULES: Mapping[str, PointRule] = {
     ),
     # Nodes
     "predicates": PointRule(
-        _all, _must_be("a Predicate", _never), sound=Predicate, may_refuse=False
+        _all,
+        _must_be("a Predicate", _never),
+        sound=Predicate,
+        attribute=Attribute.LISTED,
+        may_refuse=False,
     ),
     "node_scores": PointRule(_all, _wrong_score, may_refuse=False),
     "node_key": PointRule(
@@ -480,10 +488,12 @@ RULES: Mapping[str, PointRule] = {
         may_refuse=False,
     ),
     # Sets of nodes
-    "candidate_nodes": PointRule(_functions),
-    "second_try": PointRule(_functions),
-    "domains": PointRule(_all, _must_be("a NodeSet", _never), sound=NodeSet),
-    "group_order_key": PointRule(_keys, _ORDERED),
+    "candidate_nodes": PointRule(_functions, attribute=Attribute.LISTED),
+    "second_try": PointRule(_functions, attribute=Attribute.LISTED),
+    "domains": PointRule(
+        _all, _must_be("a NodeSet", _never), sound=NodeSet, attribute=Attribute.ALWAYS
+    ),
+    "group_order_key": PointRule(_keys, _ORDERED, attribute=Attribute.ALWAYS),
     # Events
     "jobs_admitted": PointRule(_told, attribute=Attribute.ALWAYS),
     "on_turn_begin": _TOLD,
