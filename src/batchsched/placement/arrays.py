@@ -111,20 +111,9 @@ class ArrayTable(Table):
 
     def with_idle(self, kind: Kind, slots: Iterable[int] | None) -> list[int]:
         """Return those of some slots (None: all) whose nodes have enough idle for a kind."""
-        if slots is not None or not self.is_exact:
-            nodes, fits_idle = self.nodes, kind.fits_idle
-            return [
-                s
-                for s in (range(len(nodes)) if slots is None else slots)
-                if fits_idle(nodes[s].idle)
-            ]
-        fits = np.ones(len(self.nodes), np.bool_)
-        matrix = self.amounts()
-        for row, amount in enumerate(kind.request):
-            if amount:
-                fits &= matrix[row] >= amount
-        found: list[int] = np.flatnonzero(fits).tolist()
-        return found
+        nodes, fits_idle = self.nodes, kind.fits_idle
+        among = range(len(nodes)) if slots is None else slots
+        return [slot for slot in among if fits_idle(nodes[slot].idle)]
 
     def ranking(self, kind: Kind, task: TaskState, /) -> ArrayRanking | None:
         """Return a ranking for the kind of a task; None: not all can be done with arrays."""
