@@ -413,8 +413,9 @@ class Attempts:
     def serve(self, turn: Turn, place: Place, keeps: Keeps) -> Goal | None:
         """Try what a turn is to try, each goal in a statement; return the last, None: nothing.
 
-        Where plugins offer sets of nodes for what the job needs, it is tried in these. What was
-        tried in vain, or kept only in part, is tried once more, if a plugin says how.
+        A turn that is known to fail is not tried, but recorded as if it had been. Where plugins
+        offer sets of nodes for what the job needs, it is tried in these. What was tried in vain, or
+        kept only in part, is tried once more, if a plugin says how.
 
         Args:
             turn: the turn.
@@ -422,24 +423,26 @@ class Attempts:
             keeps: returns whether what was placed for a goal is committed, or rolled back.
 
         """
-        is_settled = self.is_settled
+        session, job, is_settled = self.session, turn.job, self.is_settled
+        known = self._failed_turns
+        failed = None if known is None else known.find(job, session.placement)
+        if failed is not None:
+            record_failed_again(session, job, failed)
+            return None
         second = None if is_settled is None else self._second_try(turn)
-        goal = self._serve(turn, place, keeps)
-        if not (second and is_settled) or (goal and goal.is_kept and is_settled(turn.job)):
+        need = part = None
+        if session.plugins.candidate_nodes:
+            need = need_in_sets(session, job, turn.left, self.stages[0])
+            part = self._part_in_sets(turn) if need is None else None
+        if need is not None:
+            goal = self._serve_in_sets(turn, need, place, keeps)
+        elif part is not None:
+            goal = self._serve_in_part(turn, part, place, keeps)
+        else:
+            goal = self._serve_anywhere(turn, place, keeps)
+        if not (second and is_settled) or (goal and goal.is_kept and is_settled(job)):
             return goal
         return self._undo_choices(turn, second, goal, keeps)
-
-    def _serve(self, turn: Turn, place: Place, keeps: Keeps) -> Goal | None:
-        if self.session.plugins.candidate_nodes:
-            if self._fails_again(turn.job):
-                return None
-            need = need_in_sets(self.session, turn.job, turn.left, self.stages[0])
-            if need is not None:
-                return self._serve_in_sets(turn, need, place, keeps)
-            need = self._part_in_sets(turn)
-            if need is not None:
-                return self._serve_in_part(turn, need, place, keeps)
-        return self._serve_anywhere(turn, place, keeps)
 
     def _try(
         self,
@@ -703,22 +706,9 @@ class Attempts:
 
         return place_or_reserve
 
-    def _fails_again(self, job: JobState) -> bool:
-        """Return whether the turn of a job is known to fail; record all that it would record."""
-        if self._failed_turns is None:
-            return False
-        failed = self._failed_turns.find(job, self.session.placement)
-        if failed is None:
-            return False
-        record_failed_again(self.session, job, failed)
-        return True
-
     def _goals(self, turn: Turn) -> Iterable[Goal]:
         """Yield what a turn is to try, until something was kept or nothing is left to try."""
-        job = turn.job
-        if self._fails_again(job):
-            return ()
-        left = turn.left
+        job, left = turn.job, turn.left
         if not left:
             return ()
         if isinstance(left, TasksByGroup):

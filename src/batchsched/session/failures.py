@@ -468,14 +468,14 @@ def _room_of(node: NodeState) -> Vector:
     return tuple(map(max, *(node.room(fit) for fit in Fit))) if node.divergence_count else node.idle
 
 
+@define(eq=False)
 class Memory:
     """What is kept between cycles of attempts that failed."""
 
-    def __init__(self) -> None:
-        self.turns: FailedTurns | None = None
-        """The failed turns that need not be repeated, on a live cluster."""
-        self.likenesses: dict[Hashable, object] = {}
-        """What jobs have that are described alike, by what is read of them; see `AlikeJobs`."""
+    turns: FailedTurns | None = None
+    """The failed turns that need not be repeated, on a live cluster."""
+    likenesses: dict[Hashable, object] = field(factory=dict[Hashable, object])
+    """What jobs have that are described alike, by what is read of them; see `AlikeJobs`."""
 
     def forget_turns(self, ledger: Ledger, *, remembers: bool) -> None:
         """Drop all failed turns; `remembers`: whether to record new ones, on a live cluster."""
@@ -541,8 +541,7 @@ class _Failed:
 class _Alike:
     """What was recorded of tasks that failed, to be recorded of others like them."""
 
-    def __init__(self, cycle: Cycle) -> None:
-        self._cycle = cycle
+    _cycle: Cycle
 
     def _tried(self, tasks: Iterable[TaskState]) -> list[TaskAttempts]:
         """Return what has been tried so far for each of some tasks."""
@@ -596,7 +595,7 @@ class AlikeJobs(_Alike):
             may_apply: whether turns that change nothing differ in their tasks alone.
 
         """
-        super().__init__(cycle)
+        self._cycle = cycle
         self._least = 0 if isinstance(cycle.ledger, LiveLedger) else MANY_TASKS
         """Of how many tasks jobs are asked about."""
         self.applies = (
@@ -667,7 +666,7 @@ class AlikeTasks(_Alike, Generic[S]):
 
     def __init__(self, cycle: Cycle, place: Callable[[S, TaskState, Stage | None], bool]) -> None:
         """Begin a turn; `place`: places a task in a statement, or changes nothing."""
-        super().__init__(cycle)
+        self._cycle = cycle
         self._place = place
         self._failed: _Failed | None = None
         self._read: Hashable | None = None
