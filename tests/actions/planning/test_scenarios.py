@@ -233,6 +233,14 @@ def test_a_job_whose_plan_is_too_late_is_told() -> None:
     assert scheduler().schedule(snapshot(R, j("a", 3, 5, deadline=15))).late == ()
 
 
+def test_a_job_whose_plan_is_too_late_is_told_once_by_actions_that_plan_twice() -> None:
+    late = j("a", 3, 5, deadline=14)
+    plugins = [PluginOption(name=name) for name in ("gang", "predicates")]
+    plan = ActionOption(name="plan")
+    twice = SchedulerConfig(actions=[plan, plan], tiers=[Tier(plugins=plugins)])
+    assert Scheduler(twice).schedule(snapshot(R, late)).late == ("default/a",)
+
+
 def test_allocate_respects_plans() -> None:
     first = snapshot(R, A, C, D)
     result = scheduler("allocate", depth=1, maxJobs=1).schedule(first)
