@@ -7,7 +7,7 @@ from statistics import median
 import pytest
 from tests.support.places import places
 
-MOST = {"part of a snapshot": 4.5, "decision": 3.5, "extension point": 4, "shortcut": 3}
+MOST = {"part of a snapshot": 3.5, "decision": 3.5, "extension point": 4, "shortcut": 3}
 
 
 @pytest.mark.parametrize("kind", MOST)

@@ -242,7 +242,6 @@ class KeptState:
         if undone or self._version is not self._content.version:
             # Plugins may read the time when they are opened again.
             self._ledger.now = self._content.now
-            self._ledger.topologies = self._content.in_order("topologies")
             self._ledger.besides = dict(self._content.besides)
             before = self._content.changed_since(self._version)
             if self._version is not self._content.version:
@@ -670,9 +669,6 @@ def _follow(content: Content, last: Snapshot, now: Snapshot) -> None:
         _replace(content, "nodes", content.nodes, {node.name: node for node in now.nodes}, is_not)
     if not _are_same(last.queues, now.queues):
         _replace(content, "queues", content.queues, {each.name: each for each in now.queues}, ne)
-    if not _are_same(last.topologies, now.topologies):
-        present = {each.name: each for each in now.topologies}
-        _replace(content, "topologies", content.topologies, present, ne)
     for name, value in besides_of(now).items():
         if value != content.besides[name]:
             content.put("besides", name, value)

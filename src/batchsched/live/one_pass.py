@@ -165,7 +165,7 @@ class OnePass:
                     touched[content.owner.get(key) or key] = None
                 elif table in {"jobs", "members"}:
                     touched[key] = None
-                elif table not in {"owner", "now"} and (table != "besides" or key in OF_DEVICES):
+                elif table not in {"owner", "now"} and (table != "besides" or key in _NONE_OF):
                     is_new = True
             version = version.next
         self._version = content.version
@@ -176,10 +176,14 @@ class OnePass:
         return not touched and not is_new
 
 
+_NONE_OF = ("topologies", *OF_DEVICES)
+"""What a plain cluster has none of, besides what its nodes, queues and jobs say."""
+
+
 def _is_plain(content: Content) -> bool:
     """Return whether all but the jobs is plain. O(nodes + queues)."""
     nodes, queues = content.nodes.values(), content.queues.values()
-    has_common = content.topologies or any(content.of_devices().values())
+    has_common = any(content.besides[name] for name in _NONE_OF)
     are_usual = [_of_queue(queue) == _USUAL_QUEUE for queue in queues]
     are_usual += [_of_node(node) == _USUAL_NODE and not out_of_service(node) for node in nodes]
     return len(nodes) <= MOST_NODES and not has_common and all(are_usual)

@@ -236,13 +236,13 @@ _FORMAT = Format(Snapshot, version=1, error=SnapshotError)
 
 OF_DEVICES = ("devices", "counter_sets", "held")
 """The fields that say something of devices besides nodes and tasks."""
-_NAMED = ("nodes", "jobs", "queues", "other_tasks", "topologies")
-BESIDES = tuple(name for name in _PARTS if name not in (*_NAMED, "now"))
-"""The fields besides the time and what has names: each is given, kept and changed as a whole."""
+_OF_THEIR_OWN = ("nodes", "jobs", "queues", "other_tasks", "now")
+BESIDES = tuple(name for name in _PARTS if name not in _OF_THEIR_OWN)
+"""The fields besides those that are kept by name, and the time: each is changed as a whole."""
 
 
 def besides_of(snapshot: Snapshot, names: Iterable[str] = BESIDES) -> dict[str, Any]:
-    """Return what a snapshot says besides what has names, by field."""
+    """Return what a snapshot says besides what is kept by name, and the time, by field."""
     return {name: getattr(snapshot, name) for name in names}
 
 

@@ -224,7 +224,8 @@ class SessionView:
     @property
     def topologies(self) -> Sequence[Topology]:
         """The topologies of the snapshot, in order of name; the same object while unchanged."""
-        return self._ledger.topologies
+        topologies: Sequence[Topology] = self._ledger.besides["topologies"]
+        return topologies
 
     @property
     def budgets(self) -> Sequence[Budget]:

@@ -98,7 +98,7 @@ class Ledger:
             "on_promise",
         ),
         *("on_refund", "origins", "other_tasks", "queues", "reads_time", "reserved_nodes"),
-        *("slots", "snapshot", "tasks", "topologies", "vacant"),
+        *("slots", "snapshot", "tasks", "vacant"),
     )
 
     def __init__(self, snapshot: Snapshot) -> None:  # noqa: PLR0915 - they are attributes
@@ -134,9 +134,8 @@ class Ledger:
         self.reads_time = False
         """Whether anything has read the time since the ledger was created."""
         self._now = snapshot.now
-        self.topologies = snapshot.topologies
         self.besides = besides_of(snapshot)
-        """What the snapshot says besides what has names, by field."""
+        """What the snapshot says besides what is kept by name, and the time, by field."""
         self.other_tasks: dict[str, TaskState] = {}
         """The tasks without a job, by UID."""
         self.jobs_having: tuple[dict[str, JobState], ...] = tuple({} for _ in TaskStatus)

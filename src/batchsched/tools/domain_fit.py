@@ -169,7 +169,7 @@ def _domains(session: Session, need: Need, no_domain: NoDomain | None) -> Sequen
 
 
 def _topology_of(session: Session, no_domain: NoDomain) -> Topology:
-    named = {each.name: each for each in session.ledger.topologies}
+    named = {each.name: each for each in session.state.view.topologies}
     level = no_domain.level
     return named.get(no_domain.topology or "", Topology(f":{level}", (level,)))
 

@@ -126,11 +126,10 @@ Table = Literal[
     "members",
     "nodes",
     "queues",
-    "topologies",
     "besides",
     "now",
 ]
-Part = Literal["nodes", "queues", "topologies", "others"]
+Part = Literal["nodes", "queues", "others"]
 
 Devices = tuple[Device, ...] | tuple[CounterSet, ...] | tuple[DevicePick, ...]
 Value = (
@@ -138,7 +137,7 @@ Value = (
     | JobInfo
     | NodeInfo
     | Queue
-    | Topology
+    | tuple[Topology, ...]
     | Devices
     | tuple[Budget, ...]
     | tuple[PastEviction, ...]
@@ -166,10 +165,9 @@ class ContentVersion:
 class Content:
     """The content of a cluster, by UID and name. Only `put` changes it."""
 
-    def __init__(self, snapshot: Snapshot) -> None:  # noqa: PLR0915 - they are attributes
+    def __init__(self, snapshot: Snapshot) -> None:
         self.nodes: dict[str, NodeInfo] = {}
         self.queues: dict[str, Queue] = {}
-        self.topologies: dict[str, Topology] = {}
         self.jobs: dict[str, JobInfo] = {}
         """The jobs by UID, without their tasks; see `members` and `tasks`."""
         self.members: dict[str, tuple[str, ...]] = {}
@@ -179,7 +177,7 @@ class Content:
         self.owner: dict[str, str] = {}
         """The UID of each task's job, without tasks that have no job."""
         self.besides: dict[str, Any] = {}
-        """What the snapshot says besides what has names, by field."""
+        """What the snapshot says besides what is kept by name, and the time, by field."""
         self.now: float = snapshot.now
         self.on_node: dict[str, dict[str, None]] = {}
         """The UIDs of the tasks that name a node, also as one that they leave, by its name."""
@@ -213,7 +211,6 @@ class Content:
             "owner": self.owner,
             "queues": self.queues,
             "tasks": self.tasks,
-            "topologies": self.topologies,
         }
         self._journal: list[tuple[tuple[Table, str], Value]] = []
         """All writes since the last commit, with what was there before."""
@@ -221,8 +218,6 @@ class Content:
             self.put("nodes", node.name, node)
         for queue in snapshot.queues:
             self.put("queues", queue.name, queue)
-        for topology in snapshot.topologies:
-            self.put("topologies", topology.name, topology)
         for job in snapshot.jobs:
             self.enter(job)
         self._jobs_in_order.begin(snapshot.jobs)
@@ -440,7 +435,6 @@ class Content:
                 jobs=self._jobs_in_order.brought_up_to_date(self.jobs, self.job),
                 queues=self.in_order("queues"),
                 other_tasks=self.in_order("others"),
-                topologies=self.in_order("topologies"),
                 now=self.now,
                 **self.besides,
             )
@@ -490,10 +484,15 @@ class Content:
             jobs=tuple(whole),
             queues=(),
             other_tasks=tuple(self.tasks[uid] for uid in sorted(others)),
-            topologies=levels_alone(self.in_order("topologies")),
+            topologies=levels_alone(self.besides["topologies"]),
             now=self.now,
             **self.of_devices(),
         )
+
+    @property
+    def topologies(self) -> Mapping[str, Topology]:
+        """The topologies by name, in order. O(topologies)."""
+        return {each.name: each for each in self.besides["topologies"]}
 
     def of_devices(self) -> dict[str, Any]:
         """Return what is said of devices besides nodes and tasks, by field."""

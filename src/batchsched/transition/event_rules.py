@@ -21,7 +21,7 @@ from batchsched.model.cluster import (
     TaskStatus,
 )
 from batchsched.model.snapshot import OF_DEVICES
-from batchsched.model.topology import without_nodes
+from batchsched.model.topology import Topology, without_nodes
 from batchsched.model.validation.arguments import field_problems, problems_of
 from batchsched.model.validation.snapshot import (
     job_test,
@@ -85,7 +85,7 @@ def apply_events(content: Content, events: Iterable[object]) -> None:
 _CHECKED_WITH: Mapping[str, Sequence[Part]] = {
     "devices": ("nodes",),
     "queues": ("queues",),  # they refer to one another
-    "topologies": ("nodes", "topologies"),
+    "topologies": ("nodes",),
 }
 """The parts of a snapshot that are checked when something changed that concerns all of them."""
 
@@ -372,10 +372,10 @@ class _Applied:
         content = self._content
         content.put("nodes", event.name, None)
         self._nodes_removed[event.name] = self._path
-        listed = [each for each in content.topologies.values() if each.domains]
-        for topology in without_nodes(listed, (event.name,)):
-            if topology is not content.topologies[topology.name]:
-                content.put("topologies", topology.name, topology)
+        before = content.besides["topologies"]
+        after = without_nodes(before, (event.name,))
+        if any(one is not other for one, other in zip(before, after, strict=True)):
+            content.put("besides", "topologies", tuple(after))
 
     def devices_changed(self, event: happened.DevicesChanged) -> None:
         for name in OF_DEVICES:
@@ -394,12 +394,13 @@ class _Applied:
             self._check(self._path, {"topologies": event.topologies})
             return
         self._changed["topologies"] = self._path
-        for name in [*self._content.topologies]:
-            self._content.put("topologies", name, None)
+        named: dict[str, Topology] = {}
         for topology in event.topologies:
-            if topology.name in self._content.topologies:
+            if topology.name in named:
                 self._refuse(f"expected each topology once, got {topology.name!r} again")
-            self._content.put("topologies", topology.name, topology)
+            named[topology.name] = topology
+        in_order = tuple([named[name] for name in sorted(named)])
+        self._content.put("besides", "topologies", in_order)
 
     def budgets_changed(self, event: happened.BudgetsChanged) -> None:
         self._check(self._path, {"budgets": event.budgets})
@@ -436,12 +437,15 @@ class _Applied:
             self._check(path, {part: (checked,)})
         for changed, parts in _CHECKED_WITH.items():
             if changed in self._changed:
-                self._check(self._changed[changed], {p: content.in_order(p) for p in parts})
+                whole: dict[str, Any] = {part: content.in_order(part) for part in parts}
+                if changed == "topologies":
+                    whole["topologies"] = content.besides["topologies"]
+                self._check(self._changed[changed], whole)
         if "topologies" in self._changed:
             for uid, job in content.jobs.items():
                 if has_requests(job):
                     self._requests_to_check.setdefault(uid, self._changed["topologies"])
-        levels = levels_of(content.topologies.values())
+        levels = levels_of(content.besides["topologies"])
         for uid, path in self._requests_to_check.items():
             if uid in content.jobs:
                 for below, message in requests_problems(content.job(uid), levels):
