@@ -19,6 +19,8 @@ from batchsched import (
     Scheduler,
     SchedulerConfig,
     Snapshot,
+    Taint,
+    TaintEffect,
     TaskStatus,
     Tier,
     Topology,
@@ -344,3 +346,19 @@ def test_a_job_for_which_others_moved_keeps_its_promise_in_that_cycle() -> None:
         result = Scheduler(config, plain=plain).schedule(given)
         assert moves(result) == {"a-1": ("n1", "n2")}
         assert promised(result)["c-1"] == "n1"
+
+
+@pytest.mark.parametrize("tries", [0, 1, 2, 3, 5, 8, 13, 21, 34, 55, 89])
+@pytest.mark.parametrize("most", [1, 2, 3])
+def test_a_search_beside_an_empty_node_that_refuses_all_has_as_many_tries(
+    tries: int, most: int
+) -> None:
+    tainted = Taint(key="out", effect=TaintEffect.NO_SCHEDULE)
+    snapshot = cluster(
+        [*(node(f"n{at}", "4C4G") for at in range(3)), node("n3", "8C8G", taints=[tainted])],
+        *(job(f"a{at}", f"{1 + at % 2}C1G@n{at // 2}") for at in range(6)),
+        job("b", "1C1G@n1"),
+        job("gang", "3C1G", "3C1G"),
+        job("like", "3C1G", "3C1G"),
+    )
+    decided(snapshot, maxMoves=most, tries=tries)

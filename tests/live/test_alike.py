@@ -36,6 +36,8 @@ ACTIONS = (
     "allocate, reclaim",
     "reclaim, allocate, backfill, preempt, reserve",
     "plan, allocate, preempt",
+    "allocate, preempt, consolidate",
+    ["allocate", {"name": "consolidate", "arguments": {"tries": 12, "scope": "all"}}],
     "plan",
     [{"name": "plan", "arguments": {"depth": "all", "keep": False}}, "preempt"],
     [{"name": "reclaim", "arguments": {"minRuntime": 30}}, "allocate", "preempt"],

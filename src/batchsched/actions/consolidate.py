@@ -57,7 +57,7 @@ class ConsolidateAction:
         if not self.most_moves:
             return
         waiting = filter(has_task_to_place, session.jobs_having(TaskStatus.PENDING))
-        for turn in Turns(session, waiting):
+        for turn in Turns(session, waiting, alike=True):
             self._serve(session, turn)
 
     def _serve(self, session: Session, turn: Turn) -> None:

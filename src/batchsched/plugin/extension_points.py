@@ -94,9 +94,9 @@ class Resumes(Protocol):
     changed.
 
     Any plugin may have ``refuses_alike = True``: of waiting jobs of a queue, and of waiting tasks
-    of a job, that differ only in names, times and their place in task order, it refuses to later
-    ones what it refuses to an earlier one, for the same reason, until something is placed or
-    evicted. This counts without `resume`, too.
+    of a job, that differ only in names, times, the service that they attained, and their place in
+    task order, it refuses to later ones what it refuses to an earlier one, for the same reason,
+    until something is placed or evicted. This counts without `resume`, too.
     """
 
     def resume(self, changes: Changes, /) -> bool:

@@ -12,13 +12,13 @@ that are known to fail are not made, but leave the same records:
   all tasks are alike: then they fill every node that accepts them, in any order. All other turns
   are not recorded, and are tried again. Where plugins say that the sets of nodes which they offer
   depend on rooms alone, a turn for which they offered none fails again on the same conditions.
-- *Alike*: within reclaim or preempt, jobs of a queue of which all tasks wait, and all that is read
-  is equal but for their place in task order (`read_of`), are one question. After a turn that left
-  everything as it was, a later one of them fails too, with the same records, until something is
-  moved for good. With 800 such jobs of three shapes on one node a cycle of three actions costs 4.4
-  times less (`changes:borrow-800`). Turns of allocate cost less than the question, and so do turns
-  of few tasks from scratch, where nothing is known yet of the descriptions of jobs
-  (`nothing-fits-all-actions`).
+- *Alike*: within reclaim, preempt or consolidate, jobs of a queue of which all tasks wait, and all
+  that is read is equal but for their place in task order (`read_of`), are one question. After a
+  turn that left everything as it was, a later one of them fails too, with the same records, until
+  something is moved for good. With 800 such jobs of three shapes on one node a cycle of three
+  actions costs 4.4 times less (`changes:borrow-800`). Turns of allocate cost less than the
+  question, and so do turns of few tasks from scratch, where nothing is known yet of the
+  descriptions of jobs (`nothing-fits-all-actions`).
 - Within a turn that tries all tasks of a job, those of which all that is read is equal are one
   question, too: after one that found no place, those that come next find none either, as long as
   nothing is moved. So from scratch, too, a turn of many tasks costs more than the question. Where
@@ -243,7 +243,7 @@ class CycleReports:
 
 
 _info = attrgetter("info")
-_PLACES = {"uid", "name", "creation_time", "eligible_time", "tasks"}
+_PLACES = {"uid", "name", "creation_time", "eligible_time", "attained_service", "tasks"}
 _read_of_job = attrgetter(*(name for name in fields_dict(JobInfo) if name not in _PLACES))
 _read_of_task = attrgetter(*(name for name in fields_dict(TaskInfo) if name not in _PLACES))
 
@@ -558,7 +558,7 @@ class _Alike:
             search = new.eviction_searches.get(action)
             if search is old.eviction_searches.get(action):
                 search = None
-            elif search is not None and search.why_not is not None:
+            elif search is not None and search.reads_claim:
                 return None
             searches.append(search)
         return _Failed(tasks, at, before, after, searches)
@@ -626,10 +626,16 @@ class AlikeJobs(_Alike):
         changes = cycle.log.jobs
         begin = len(changes)
         yield
-        if cycle.moved_for_good == at and {*changes[begin:]} <= {job}:
+        if cycle.moved_for_good == at and not self._is_undone(changes[begin:], job):
             failed = self._failure(tasks, at, before)
             if failed is not None:
                 self._failed[key] = failed
+
+    def _is_undone(self, jobs: Iterable[JobState], own: JobState) -> bool:
+        """Return whether it may be recorded of a task of other jobs that its place was lost."""
+        about = self._cycle.reports.about
+        others = {*jobs} - {own}
+        return any(about(task).was_undone for other in others for task in other.tasks)
 
     def is_like(self, job: JobState, failed: JobState) -> bool:
         """Return whether a job is like one that has just failed, and so ranked as that was."""

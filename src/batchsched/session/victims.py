@@ -267,6 +267,11 @@ class EvictionSearch:
     asked_for: TaskState | None = None
     """The task like this one for which it searched; None: the claimant itself."""
 
+    @property
+    def reads_claim(self) -> bool:
+        """Whether its report reads a claim, which is that of one job, and not of others like it."""
+        return self.why_not is not None and self.most_moves is None
+
     def of_one_like_it(self, task: TaskState) -> EvictionSearch:
         """Return the search that fails for a task in the same way."""
         return EvictionSearch(
