@@ -2,9 +2,11 @@
 
     python -m benchmarks.answers explain [--nodes 1000] [--tasks 10000]
     python -m benchmarks.answers shrink [--only CODE,CODE]
-    python -m benchmarks.answers ask [--nodes 1000] [--tasks 10000]
+    python -m benchmarks.answers ask [--settled] [--nodes 1000] [--tasks 10000]
 
-``ask`` asks a living cluster, each time in a trial, whether a job would start. ``explain`` explains
+``ask`` asks a living cluster, each time in a trial, whether a job would start: as it is, where most
+of the time goes into what the cycle decides of others, or once it has settled, where all else waits
+in vain. ``explain`` explains
 jobs that wait, under configurations that evict and that do not, on a cluster as it is and once it
 has settled, and compares that with a cycle there. ``shrink`` shrinks the cluster for an example of
 every finding of `check_config`: to a snapshot on which that finding still shows. Times are
@@ -135,11 +137,15 @@ def _explanations(nodes: int, tasks: int) -> Iterator[str]:
         snapshot = make_cluster(nodes, tasks)
         yield f"| {actions} | as it is | {_explained(snapshot, config)} |"
         cluster = Cluster(snapshot)
-        live = Scheduler(config).attach(cluster)
-        for _ in range(_SETTLING):
-            cluster.carry_out(live.schedule(reasons=False), at_once=True)
-            cluster.apply(TimePassed(cluster.now + 1))
+        _settle(cluster, config)
         yield f"| {actions} | settled | {_explained(cluster.snapshot(), config)} |"
+
+
+def _settle(cluster: Cluster, config: SchedulerConfig) -> None:
+    live = Scheduler(config).attach(cluster)
+    for _ in range(_SETTLING):
+        cluster.carry_out(live.schedule(reasons=False), at_once=True)
+        cluster.apply(TimePassed(cluster.now + 1))
 
 
 def _explained(snapshot: Snapshot, config: SchedulerConfig) -> str:
@@ -170,14 +176,20 @@ def _explained(snapshot: Snapshot, config: SchedulerConfig) -> str:
 # Asking
 
 
-def asked(nodes: int, tasks: int, actions: str, questions: int = 5) -> list[tuple[float, str]]:
+def asked(
+    nodes: int, tasks: int, actions: str, questions: int = 5, *, is_settled: bool = False
+) -> list[tuple[float, str]]:
     """Ask whether jobs of one task and of four would start, in turns.
+
+    `is_settled`: on a cluster where all that evicts has decided what it could.
 
     Returns:
         The processor seconds of each question, and the digest of what the cycle decided.
 
     """
     cluster = Cluster(make_cluster(nodes, tasks))
+    if is_settled:
+        _settle(cluster, SchedulerConfig.from_mapping({"actions": _ALL_THAT_EVICT}))
     live = Scheduler(SchedulerConfig.from_mapping({"actions": actions})).attach(cluster)
     answers: list[tuple[float, str]] = []
     for number in range(questions):
@@ -197,13 +209,14 @@ def asked(nodes: int, tasks: int, actions: str, questions: int = 5) -> list[tupl
     return answers
 
 
-def _askings(nodes: int, tasks: int) -> Iterator[str]:
-    yield f"Asking whether a job would start on {nodes:,} nodes and {tasks:,} tasks"
+def _askings(nodes: int, tasks: int, *, is_settled: bool) -> Iterator[str]:
+    how = "settled, " if is_settled else ""
+    yield f"Asking whether a job would start on {nodes:,} nodes and {tasks:,} tasks ({how}seconds)"
     yield ""
     yield "| actions | first question | the next ones, longest | median | digest |"
     yield "|---|---:|---:|---:|---|"
     for actions in ("allocate, backfill", _ALL_THAT_EVICT, f"{_ALL_THAT_EVICT}, consolidate"):
-        first, *others = asked(nodes, tasks, actions)
+        first, *others = asked(nodes, tasks, actions, is_settled=is_settled)
         times = [spent for spent, _ in others]
         digest = sha256(repr([digest for _, digest in (first, *others)]).encode()).hexdigest()
         yield (
@@ -349,9 +362,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--nodes", type=int, default=1000)
     parser.add_argument("--tasks", type=int, default=10000)
     parser.add_argument("--only", default=",".join(EXAMPLES), help="findings, with commas between")
+    parser.add_argument("--settled", action="store_true", help="ask once the cluster has settled")
     given = parser.parse_args(arguments)
     lines = {
-        "ask": lambda: _askings(given.nodes, given.tasks),
+        "ask": lambda: _askings(given.nodes, given.tasks, is_settled=given.settled),
         "explain": lambda: _explanations(given.nodes, given.tasks),
         "shrink": lambda: _shrinkings(given.nodes, given.tasks, given.only.split(",")),
     }[given.what]()

@@ -6,7 +6,8 @@
 The rows `borrow-N` have one node of 16 GPUs, three queues that borrow from one another, the
 actions reclaim, allocate and preempt, and no reasons, while N jobs of three shapes wait. Nothing
 changes in `borrow-N-still`; in `borrow-N` one job arrives or one ends; in `borrow-N-mixed` the
-shapes come in any order. In `gangs-N-ACTIONS`, N nodes of 8 GPUs each run a gang of 7,
+shapes come in any order. Each cycle of `undone-800` follows a trial in which a job came, and which
+was undone. In `gangs-N-ACTIONS`, N nodes of 8 GPUs each run a gang of 7,
 five gangs of 2 N wait in two queues, and a gang of 2 comes; nothing is evicted. That is a whole
 cycle, from scratch, of `allocate`, or with `preempt`, `reclaim` or both besides. In `fifty` nine
 jobs arrive on 50 nodes, eight end, and one gives up. In `simulated` the default configuration
@@ -29,8 +30,10 @@ import sys
 from collections.abc import Callable
 from functools import partial
 from inspect import signature
+from math import log
 from pathlib import Path
 from random import Random
+from statistics import linear_regression
 from time import process_time
 
 from batchsched import (
@@ -117,6 +120,13 @@ class Living:
     def _removed(self, jobs: list[str]) -> Event:
         return JobRemoved(f"default/{jobs.pop(self.random.randrange(len(jobs)))}")
 
+    def ask(self, size: int) -> None:
+        """Ask in a trial what a cycle would decide if a job came."""
+        with self.cluster.trial():
+            self.cluster.apply(self.arrival(size))
+            self._live.schedule(reasons=False)
+        self.waiting.pop()
+
     def cycle(self, *events: Event) -> float:
         """Apply events, decide and carry out; return the seconds of processor time."""
         begin = process_time()
@@ -143,10 +153,8 @@ class Living:
         return self._digest.hexdigest()
 
 
-def borrow(
-    waiting: int, *, is_still: bool = False, is_mixed: bool = False, plain: bool = False
-) -> dict[str, object]:
-    """Measure three teams that borrow from one another on one node."""
+def borrowing(waiting: int, *, is_mixed: bool = False, plain: bool = False) -> Living:
+    """Return three teams that borrow from one another on one node, until nothing changes."""
     queues = [
         Queue(name=f"team-{i}", deserved=Resource(scalars={"nvidia.com/gpu": gpus * 1000}))
         for i, gpus in enumerate((8, 4, 4))
@@ -159,6 +167,14 @@ def borrow(
     for _ in range(4):  # until nothing is evicted any more
         living.cycle()
     gc.collect()
+    return living
+
+
+def borrow(
+    waiting: int, *, is_still: bool = False, is_mixed: bool = False, plain: bool = False
+) -> dict[str, object]:
+    """Measure cycles of three teams that borrow from one another."""
+    living = borrowing(waiting, is_mixed=is_mixed, plain=plain)
     spent: list[float] = []
     for number in range(CYCLES):
         events: list[Event] = []
@@ -166,6 +182,16 @@ def borrow(
             size = living.random.choice(SHAPES)
             events = [living.end() if number % 2 else living.arrival(size)]
         spent.append(living.cycle(*events))
+    return _found(spent, living.digest)
+
+
+def undone(waiting: int) -> dict[str, object]:
+    """Measure the cycles after trials in which a job came, and which were undone."""
+    living = borrowing(waiting)
+    spent: list[float] = []
+    for number in range(CYCLES):
+        living.ask(SHAPES[number % 3])
+        spent.append(living.cycle())
     return _found(spent, living.digest)
 
 
@@ -238,10 +264,10 @@ def fifty() -> dict[str, object]:
 def simulated() -> dict[str, object]:
     """Measure a simulation in which the default configuration decides, of 2,000 jobs."""
     jobs = 2000
-    log = generate(jobs=jobs, nodes=50, seed=1)
+    made = generate(jobs=jobs, nodes=50, seed=1)
     gc.collect()
     begin = process_time()
-    run = simulate(log, Scheduled())
+    run = simulate(made, Scheduled())
     spent = process_time() - begin
     return _found([spent / jobs], hashlib.sha256(repr(run.jobs["start"]).encode()).hexdigest())
 
@@ -251,14 +277,14 @@ def made_up(what: str) -> dict[str, object]:
     jobs = 100_000
     gc.collect()
     times = [process_time()]
-    log = generate(jobs=jobs, nodes=100, seed=1)
+    made = generate(jobs=jobs, nodes=100, seed=1)
     times.append(process_time())
-    run = simulate(log, Easy())
+    run = simulate(made, Easy())
     times.append(process_time())
     series = run.series()
     times.append(process_time())
     step = ("generate", "easy", "series").index(what)
-    found: object = (log.columns(), run.jobs["start"], series)[step]
+    found: object = (made.columns(), run.jobs["start"], series)[step]
     digest = hashlib.sha256(repr(found).encode()).hexdigest()
     return _found([(times[step + 1] - times[step]) / jobs], digest)
 
@@ -272,13 +298,13 @@ def kth(nodes: int, jobs: int = 2000) -> dict[str, object]:
     path = _log()
     if path.exists():
         with gzip.open(path, "rt", encoding="utf-8") as file:
-            log = read_swf(file)[0].first(jobs)
+            jobs_of_log = read_swf(file)[0].first(jobs)
     else:
-        log = generate(jobs=jobs, nodes=100, seed=1)
-    log = log.on(nodes=nodes, per_node=100 // nodes)
+        jobs_of_log = generate(jobs=jobs, nodes=100, seed=1)
+    jobs_of_log = jobs_of_log.on(nodes=nodes, per_node=100 // nodes)
     gc.collect()
     begin = process_time()
-    run = simulate(log, Scheduled(config=SchedulerConfig.from_mapping(PLAN)))
+    run = simulate(jobs_of_log, Scheduled(config=SchedulerConfig.from_mapping(PLAN)))
     spent = process_time() - begin
     return _found([spent / jobs], hashlib.sha256(repr(run.jobs["start"]).encode()).hexdigest())
 
@@ -298,6 +324,7 @@ ROWS: dict[str, Callable[[], dict[str, object]]] = {
     **{f"borrow-{n}-still": partial(borrow, n, is_still=True) for n in (50, 200, 800)},
     **{f"borrow-{n}": partial(borrow, n) for n in (50, 200, 800)},
     "borrow-800-mixed": partial(borrow, 800, is_mixed=True),
+    "undone-800": partial(undone, 800),
     **{
         f"gangs-{nodes}-{end}": partial(gangs, nodes, actions)
         for nodes in (20, 100, 300)
@@ -319,6 +346,7 @@ DIGESTS = {
     "borrow-50": "0a1cb0050156f2aa",
     **dict.fromkeys(("borrow-200", "borrow-800"), "74186cd33e090d4c"),
     "borrow-800-mixed": "94f3e9115746badf",
+    "undone-800": "512662590f4e8295",
     **{f"gangs-{nodes}-{end}": "c53343e89c159f06" for nodes in (20, 100, 300) for end in GANGS},
     "fifty": "9bcc4bf60e25729e",
     "simulated": "ac4b51f39a17a129",
@@ -335,18 +363,32 @@ def measure(name: str) -> dict[str, object]:
     return ROWS[name]()
 
 
+def growth(took: list[tuple[int, float]]) -> float:
+    """Return the exponent of the power of the number that fits best what each number took."""
+    numbers, times = zip(*((log(number), log(seconds)) for number, seconds in took), strict=True)
+    return linear_regression(numbers, times).slope
+
+
 def main(names: list[str]) -> None:
     """Print the rows that are named, or all.
 
     Raises:
         ValueError: a row has decided anything differently.
     """
+    gangs_took: dict[str, list[tuple[int, float]]] = {}
     for name in names or ROWS:
         found = measure(name)
         is_known = not name.startswith("kth") or _log().exists()
         if is_known and not str(found["digest"]).startswith(DIGESTS[name]):
             raise ValueError(f"{name}: expected the digest {DIGESTS[name]}, got {found['digest']}")
-        print(f"{name:18} {1000 * float(str(found['seconds'])):9.3f} ms  {found['digest']}")
+        seconds = float(str(found["seconds"]))
+        print(f"{name:18} {1000 * seconds:9.3f} ms  {found['digest']}")
+        if name.startswith("gangs-"):
+            _, nodes, end = name.split("-")
+            gangs_took.setdefault(end, []).append((int(nodes), seconds))
+    for end, took in gangs_took.items():
+        if len(took) > 1:
+            print(f"gangs-N-{end} grows as N to the {growth(took):.2f}")
 
 
 if __name__ == "__main__":

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from benchmarks.changes import borrow
+from benchmarks.changes import borrow, growth, undone
 
 from benchmarks import changes
 
@@ -21,3 +21,11 @@ def test_rows_check_what_they_decided(
     monkeypatch.setitem(changes.DIGESTS, "borrow-50", "f")
     with pytest.raises(ValueError, match="borrow-50: expected the digest f, got 0a1cb"):
         changes.main(["borrow-50"])
+
+
+def test_after_a_trial_that_was_undone_nothing_is_decided_again() -> None:
+    assert undone(12)["digest"] == borrow(12, is_still=True)["digest"]
+
+
+def test_growth_is_the_exponent() -> None:
+    assert growth([(10, 3 * 10**1.5), (20, 3 * 20**1.5), (300, 3 * 300**1.5)]) == pytest.approx(1.5)
