@@ -9,7 +9,7 @@ numbers.
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import groupby
 from math import inf, nextafter
@@ -91,6 +91,12 @@ class NodeProfile:
             else:
                 self.times.append(moment)
                 self.free.append(plus(self.free[-1], freed))
+
+    def copy(self) -> NodeProfile:
+        """Return an equal profile, to change it."""
+        copied = NodeProfile(self.free[0], (), at_once=0)
+        copied.times, copied.free, copied.takes = self.times[:], self.free[:], self.takes
+        return copied
 
     def fits(self, request: Vector, start: float, end: float) -> bool:
         """Return whether a request fits at every time from `start` until `end`. O(steps)."""
@@ -270,9 +276,13 @@ class ClusterProfile:
         """Return whether a task fits on a node from now on, for ever."""
         return self.at(node).fits(task.init_resreq, NOW, NEVER)
 
+    def to_change(self, node: NodeState) -> NodeProfile:
+        """Return the profile of a node, to take from it or to put back."""
+        return self.at(node)
+
     def take(self, task: TaskState, node: NodeState, start: float) -> None:
         """Take what a task holds from a node's profile, from `start` until its expected end."""
-        profile = self.at(node)
+        profile = self.to_change(node)
         if start == NOW and self._free_now is not None:
             self._free_now = minus(self._free_now, task.resreq)
         profile.take(task.resreq, start, self.end_of(task, start))
@@ -280,7 +290,7 @@ class ClusterProfile:
 
     def put_back(self, task: TaskState, node: NodeState, start: float) -> None:
         """Undo `take`."""
-        profile = self.at(node)
+        profile = self.to_change(node)
         if start == NOW and self._free_now is not None:
             self._free_now = plus(self._free_now, task.resreq)
         profile.put_back(task.resreq, start, self.end_of(task, start))
@@ -301,6 +311,51 @@ class ClusterProfile:
         """Undo `take_all`."""
         for task, node in places.of:
             self.put_back(task, node, places.start)
+
+    def take_alike(
+        self,
+        tasks: Sequence[TaskState],
+        nodes: Iterable[NodeState],
+        start: float,
+        taken: list[tuple[TaskState, NodeState]],
+    ) -> bool:
+        """Take places for equal tasks, and add them to `taken`; return whether all have some.
+
+        Nodes where they do not fit for ever go first, in node order: plans take what
+        becomes free. O(nodes + tasks) tests, since each node is left only once: a node that does
+        not fit one of them does not fit the next. Of the open nodes the first is used until it is
+        full, because once it is no longer open it goes before the others.
+        """
+        request, end = tasks[0].init_resreq, self.end_of(tasks[0], start)
+        left = iter(nodes)
+        node = next(left, None)
+        open_nodes: deque[NodeState] = deque()
+        for task in tasks:
+            while node is not None:
+                of_node = self.at(node)
+                if of_node.fits(request, start, end):
+                    if not of_node.fits(request, NOW, NEVER):
+                        break
+                    open_nodes.append(node)
+                node = next(left, None)
+            chosen = node
+            while chosen is None:
+                if not open_nodes:
+                    return False
+                if self.at(open_nodes[0]).fits(request, start, end):
+                    chosen = open_nodes[0]
+                else:
+                    open_nodes.popleft()
+            self.take(task, chosen, start)
+            taken.append((task, chosen))
+        return True
+
+    def recall_plan(self, _tasks: Sequence[TaskState], _latest: float) -> Places | None:
+        """Take places that these tasks would get now, if they are known; see `take_alike`."""
+        return None
+
+    def keep_plan(self, tasks: Sequence[TaskState], places: Places) -> None:
+        """Note what places tasks were given by what nodes are and have free alone."""
 
     def moments(
         self, tasks: Iterable[TaskState], latest: float, among: Iterable[NodeState] | None = None

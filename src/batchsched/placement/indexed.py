@@ -12,6 +12,7 @@ from bisect import bisect_left
 from collections import Counter
 from collections.abc import Callable, Collection, Hashable, Iterable, Sequence
 from functools import cache, partial
+from itertools import compress
 from typing import TYPE_CHECKING
 
 from batchsched.model.reasons import NodeTally, Unfit, summed_refusals
@@ -251,6 +252,9 @@ class IndexedPlacement:
             if len(among) * SPARSE > len(nodes):
                 return (node for node in nodes if node.slot in among and kind.is_feasible(node))
             return (nodes[slot] for slot in sorted(among) if kind.is_feasible(nodes[slot]))
+        if kind.only_slots is None and not kind.live_checks:
+            accepted = nodes if kind.accepts is None else compress(nodes, kind.accepts)
+            return [node for node in accepted if not node.reserved_tasks or kind.is_feasible(node)]
         slots = range(len(nodes)) if kind.only_slots is None else kind.only_slots
         return (nodes[slot] for slot in slots if kind.is_feasible(nodes[slot]))
 

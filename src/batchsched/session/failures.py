@@ -313,6 +313,8 @@ class FailedTurns:
     def __init__(self, ledger: LiveLedger) -> None:
         self._ledger = ledger
         self._turns: dict[JobState, FailedTurn] = {}
+        self._needs: dict[JobState, Need] = {}
+        """What jobs need next whose turns failed without being recorded."""
         self._changed: list[int] = []
         """The log of slots of changed nodes, without changes that were undone at once."""
         self._changed_last: dict[int, int] = {}
@@ -326,6 +328,7 @@ class FailedTurns:
         """Drop the turns of jobs that were removed or changed."""
         for job in jobs:
             self._turns.pop(job, None)
+            self._needs.pop(job, None)
 
     def begin_cycle(self) -> None:
         """Record the changes since the last cycle."""
@@ -338,7 +341,7 @@ class FailedTurns:
         self._catch_up()
         for task, origin in self._ledger.moved().items():
             if task.job is not None and (task.status, task.node, task.is_backfill) != origin[:3]:
-                self._turns.pop(task.job, None)
+                self.forget((task.job,))
 
     def remember(
         self,
@@ -377,13 +380,18 @@ class FailedTurns:
             tasks, failed, undone, kinds, slots, at, need, beyond, in_sets
         )
 
+    def remember_need(self, need: Need) -> None:
+        """Record what a job needs next, if that follows from the job alone."""
+        self._catch_up()
+        self._needs[need.job] = need
+
     def need_of(self, job: JobState) -> Need | None:
-        """Return the need of a job with a recorded turn; None: there is none. O(1)."""
-        if job not in self._turns:
+        """Return the need of a job with a recorded turn or need; None: there is none. O(1)."""
+        if job not in self._turns and job not in self._needs:
             return None
         self._catch_up()
         turn = self._turns.get(job)
-        return None if turn is None else turn.need
+        return self._needs.get(job) if turn is None else turn.need
 
     def find(self, job: JobState, placement: Placement) -> FailedTurn | None:
         """Return the failed turn that a job would repeat; None: it must be tried.

@@ -55,6 +55,11 @@ class PlainOrder(Generic[ItemT]):
         """Add an item, which must not be waiting here already."""
         self._waiting[item] = None
 
+    def leave_out(self, are: Callable[[ItemT], bool]) -> None:
+        """Remove the items that are so, in any order. O(items)."""
+        for item in [item for item in self._waiting if are(item)]:
+            del self._waiting[item]
+
     def first(self) -> ItemT | None:
         """Return the next item without removing it, or None."""
         return min(self._waiting, key=self._key, default=None)
@@ -177,6 +182,11 @@ class LiveQueue(PlainOrder[WaitingT]):
         """Record that the key of `item` may have changed; ignored if it is not waiting."""
         if item in self._waiting:
             self._touched[item] = None
+
+    def leave_out(self, are: Callable[[WaitingT], bool]) -> None:
+        """Remove the items that are so, in any order. O(items)."""
+        super().leave_out(are)
+        self._touched = dict.fromkeys([item for item in self._touched if item in self._waiting])
 
     def first(self) -> WaitingT | None:
         """Return the item with the smallest present key without removing it, or None."""

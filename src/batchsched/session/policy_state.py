@@ -99,6 +99,8 @@ class PolicyState:
         self.left_out: dict[str, JobCondition] = {}
         """Why jobs are not in the session, by UID."""
         self.node_room = NodeRoom(ledger)
+        self.kept_for_plans: object = None
+        """What the action plan keeps of nodes."""
         self.waiting_jobs: dict[JobState, TasksOfWaiting] = {}
         """Data of waiting jobs for pending reasons, for the state of jobs between cycles."""
         self.memory = Memory()

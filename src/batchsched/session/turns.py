@@ -565,6 +565,11 @@ class Turns:
         turn.is_last = False
         self._waiting[turn.queue].push(turn.job)
 
+    def leave_out(self, fails: Callable[[JobState], bool]) -> None:
+        """Give no turns to jobs that wait of which it is known that they fail."""
+        for waiting in self._waiting.values():
+            waiting.leave_out(fails)
+
     def forget_left(self, job: JobState) -> None:
         """List anew what a job has yet to place, when it is asked for."""
         self._left.pop(job, None)
