@@ -9,6 +9,7 @@ from collections.abc import Iterable, Sequence
 from functools import partial
 
 from batchsched.model.cluster import TaskStatus
+from batchsched.model.immutable import EMPTY
 from batchsched.placement import Fit
 from batchsched.plugin.candidates import NodeSet
 from batchsched.session.attempts import tasks_needed
@@ -138,7 +139,8 @@ def best_for(
         node = session.best_node(task, fit)
         if node is None or guard is None:
             return node
-    slots, kept = None if within is None else within.slots, statement.kept_for(task)
+    slots = None if within is None else within.slots
+    kept = statement.kept_for(task) if statement.kept else EMPTY
     is_plain = ahead is None and guard is None and session.teller is None and not kept
     if slots is not None and is_plain:
         return placement.best(task, fit, slots)

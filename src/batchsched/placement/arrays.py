@@ -72,6 +72,8 @@ class ArrayTable(Table):
         """The slots of nodes that changed since they were written to the matrix."""
         self._in_order = RecentlyUsed[AbstractSet[int], Indices](most=_MOST_SETS)
         """The slots of sets of nodes in order."""
+        self._last: tuple[AbstractSet[int], Indices] = frozenset(), np.array([], np.intp)
+        """The last of them; tasks of one job are placed among the same nodes."""
         super().__init__(ledger)
 
     @property
@@ -144,11 +146,14 @@ class ArrayTable(Table):
 
     def in_order(self, among: Collection[int], /) -> Indices:
         """Return some slots in order. O(1) for a set that was asked for before."""
+        if among is self._last[0]:
+            return self._last[1]
         key = among if isinstance(among, frozenset) else frozenset(among)
         known = self._in_order.use(key)
         if known is None:
             known = np.array(sorted(key), np.intp)
             self._in_order.keep(key, known)
+        self._last = key, known
         return known
 
     def all(self) -> NodeView:
@@ -212,7 +217,7 @@ class ArrayRanking:
         """Return the slot of the best of some nodes, or None."""
         self._refresh()
         slots = self._table.in_order(among)
-        totals = self._totals[slots]
+        totals = self._totals.take(slots)
         place = int(totals.argmax())
         total = float(totals[place])
         if total == _NOWHERE:

@@ -253,6 +253,7 @@ def _check_of_few(kind: Kind) -> int | None:
 
 _ENOUGH = 1 << 30
 """How many tasks fit that request nothing, where nothing else limits them."""
+_BEYOND_ACCOUNTS = (Reads.NODE, Reads.CLUSTER)
 _FITS = {Stage.NOW: Fit.NOW, Stage.LATER: Fit.LATER, Stage.CONDITIONALLY: Fit.CONDITIONALLY}
 
 
@@ -317,7 +318,7 @@ class KeptCounts:
             if after != before:
                 for each in self._sets_at[slot]:
                     self._sums[each] += after - before
-                    self._log.append(each)
+                self._log += self._sets_at[slot]
 
 
 class Counts:
@@ -383,25 +384,28 @@ class Counts:
 
     def _kind(self, tasks: Sequence[TaskState]) -> Hashable | None:
         """Return what is the same of all of some tasks; None: they are not alike."""
-        first = tasks[0]
-        predicates = self._judgement.predicates
+        first, others, judgement = tasks[0], tasks[1:], self._judgement
+        resreq, init_resreq = first.resreq, first.init_resreq
+        for task in others:
+            if task.resreq != resreq or task.init_resreq != init_resreq:
+                return None
+        key: list[Hashable] = [resreq, init_resreq]
         name = ""
         try:
-            if self._judgement.may_choose(first):
+            if judgement.choosers and judgement.may_choose(first):
                 return None  # how many choices there are for it, nobody knows
-            for name, predicate in predicates:  # noqa: B007 - the name is for the error
-                if predicate.reads_for(first) in (Reads.NODE, Reads.CLUSTER):
+            for name, predicate in judgement.predicates:  # noqa: B007 - the name is for the error
+                if predicate.reads_for(first) in _BEYOND_ACCOUNTS:
                     return None
-            key = (first.resreq, first.init_resreq, *[p.signature(first) for _, p in predicates])
-            for task in tasks[1:]:
-                if task.resreq != first.resreq or task.init_resreq != first.init_resreq:
-                    return None
-                for place, (name, predicate) in enumerate(predicates):  # noqa: B007
-                    if predicate.signature(task) != key[place + 2]:
+                signature = predicate.signature
+                of_first = signature(first)
+                for task in others:
+                    if signature(task) != of_first:
                         return None
+                key.append(of_first)
         except Exception as error:
             raise plugin_error(name, "predicates", error) from error
-        return key
+        return tuple(key)
 
     def _counting(self, task: TaskState, stage: Stage) -> Callable[[NodeState], int]:
         besides, fit = self.besides, _FITS.get(stage)
@@ -465,8 +469,10 @@ class Counts:
             return self._free
         for slot in self._changes.unread() or ():
             if slot in self._free_at:
-                after = _not_negative(self._ledger.slots[slot].idle)
-                more = tuple(map(sub, after, self._free_at[slot]))
+                before, after = self._free_at[slot], _not_negative(self._ledger.slots[slot].idle)
+                if after == before:
+                    continue
+                more = tuple(map(sub, after, before))
                 self._free_at[slot] = after
                 for each in self._sets_at[slot]:
                     self._free[each] = plus(self._free[each], more)

@@ -22,7 +22,7 @@ class NodeSet:
         self.parts = tuple(parts)
         """Which of the tasks go where, in the order in which they are placed; none: all tasks may
         go anywhere in the set."""
-        self.slots = frozenset(node.slot for node in self.nodes)
+        self.slots = frozenset([node.slot for node in self.nodes])
         """The slots of its nodes."""
         self.more: RoomForMore | None = None
         """Where tasks are tried that may follow the need; see `followed_in`."""

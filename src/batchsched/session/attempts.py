@@ -95,6 +95,10 @@ _what_nodes_take = attrgetter(
 )
 """What decides, besides amounts, which nodes take a task, and which others beside it."""
 
+# Members of enums are slow to find.
+_RESERVED = TaskStatus.RESERVED
+_WITHOUT_PLACE = (TaskStatus.PENDING, TaskStatus.RESERVED)
+
 Reserve = Callable[[TaskState], bool]
 """Reserves a node for a task; returns whether there was one."""
 
@@ -240,9 +244,8 @@ class Goal:
 
     def found_places(self, tasks: Sequence[TaskState]) -> None:
         """Record what became of tasks that were tried together in a set of nodes."""
-        self.reserved = [task for task in tasks if task.status is TaskStatus.RESERVED]
-        without = (TaskStatus.PENDING, TaskStatus.RESERVED)
-        self.placed = [task for task in tasks if task.status not in without]
+        self.reserved = [task for task in tasks if task.status is _RESERVED]
+        self.placed = [task for task in tasks if task.status not in _WITHOUT_PLACE]
         self.is_complete = len(self.placed) + len(self.reserved) == len(tasks)
 
     def found_none(self, task: TaskState, reserve: Reserve | None = None) -> bool:
@@ -577,7 +580,13 @@ class Attempts:
         return goal
 
     def _trials(self, turn: Turn, need: Need, place: Place) -> Iterator[Trial]:
-        """Yield the sets in which a need is tried, then those for what is needed in its place."""
+        """Return the sets in which a need is tried, then those for what is needed in its place."""
+        if not need.job.info.groups and len(turn.left) == len(need.tasks):
+            return sets_in_turn(self.session, need, tuple(turn.left), self.stages)
+        return self._trials_by_rank(turn, need, place)
+
+    def _trials_by_rank(self, turn: Turn, need: Need, place: Place) -> Iterator[Trial]:
+        """Yield them, where more may follow, or groups may be needed instead of others."""
         session, stages = self.session, self.stages
 
         def finds_place(part: Need) -> bool:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter, deque
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
-from itertools import islice
+from itertools import islice, repeat
 from typing import NamedTuple, Protocol, TypeVar, cast
 
 from attrs import evolve
@@ -320,7 +320,8 @@ def _tasks_in(group: GroupState, need: Need) -> int:
 
 
 def _sets_for(session: Session, need: Need) -> Iterator[Trial]:
-    assert need.stage is not None
+    stage = need.stage
+    assert stage is not None
     asked, session.sets_asked = session.sets_asked, None
     if asked is not None and asked[0].stage is need.stage and asked[0].tasks is need.tasks:
         sets: Iterable[NodeSet] | Unfit | None = asked[1]
@@ -328,9 +329,10 @@ def _sets_for(session: Session, need: Need) -> Iterator[Trial]:
         sets = _sets_of(session, need, whole_cluster(session))
     if sets is None:
         sets = (whole_cluster(session),)  # such as for a wish, which takes no right away
-    if not isinstance(sets, Unfit):
-        for each in islice(sets, MOST_SETS):
-            yield Trial(need, each, need.stage)
+    if isinstance(sets, Unfit):
+        return iter(())
+    # Mostly the first one does: an iterator that is dropped costs less than a generator.
+    return map(Trial, repeat(need), islice(sets, MOST_SETS), repeat(stage))
 
 
 MayGo = Callable[[TaskState, Sequence[TaskState]], Sequence[TaskState]]

@@ -284,6 +284,9 @@ def _fewest(option: tuple[int, int, GroupState, dict[GroupState, int]]) -> tuple
 class Stage(Enum):
     """By when a need is to be placed: a plugin offers sets of nodes for each stage in turn."""
 
+    # That of Enum hashes the name each time.
+    __hash__ = object.__hash__
+
     NOW = "now", (Fit.NOW,)
     """All of it can start now."""
     LATER = "later", (Fit.NOW, Fit.LATER)

@@ -297,34 +297,38 @@ class _Domains:
                 yield from self._balanced(need, wanted, counts, as_segments or wanted.segments)
         segments = as_segments or wanted.segments
         fixed: Mapping[Area, Sequence[TaskState]] = {}
+        count = len(need.tasks)
         if cuts:
             fixed = _beside_others(cuts, wanted.root)
-        count = len(need.tasks) - sum(map(len, fixed.values()))
+            count -= sum(map(len, fixed.values()))
         more = 0 if stage in _OF_REQUIRED else len(need.more)
         # Where what may follow is not like the need, rooms for the need say nothing of it.
         tries_more = more and counts is not None and not self._follows_alike(need, stage)
         for level in levels:
-            domains = lying_in(self._allowed(wanted, level), bound)
+            ranked = None
+            if (
+                counts is not None
+                and stage not in _OF_REQUIRED
+                and not (segments or bound is not None or need.home)
+                and (level <= max(wanted.required, 0) or not more)
+            ):
+                ranked = self._ranked(counts, wanted, level)
+            domains: Sequence[Area] = ()
+            if ranked is None:
+                domains = lying_in(self._allowed(wanted, level), bound)
             if counts is None:
                 sets = self._of_unlike(need, stage, domains, cuts, linked)
                 yield from sets if stage in _OF_REQUIRED else _with_room(sets, wanted, level)
                 continue
-            ranked = None
-            if (
-                stage not in _OF_REQUIRED
-                and not (segments or bound is not None or need.home)
-                and (level <= max(wanted.required, 0) or not more)
-            ):
-                ranked = self._ranked(counts, wanted, level, domains)
-            places = AreaCounts(counts.of, segments, len(wanted.levels))
-            for area, tasks in fixed.items():
-                if places.left(area) < len(tasks):
-                    return
-                places.take(area, len(tasks))
             if ranked is not None:
-                tie = partial(self._tie, need, places=places)
-                holding = ranked.first(count, count + more, tie)
+                places = ranked.places
+                holding = ranked.first(count, count + more, partial(self._tie, need, places))
             else:
+                places = AreaCounts(counts.of, segments, len(wanted.levels))
+                for area, tasks in fixed.items():
+                    if places.left(area) < len(tasks):
+                        return
+                    places.take(area, len(tasks))
                 holds = partial(_holds, places, fixed, count)
                 order = self._order(need, stage, wanted, places, domains, more)
                 holding = iter(sorted(filter(holds, domains), key=order))
@@ -489,23 +493,22 @@ class _Domains:
 
         return key
 
-    def _ranked(
-        self, counts: DomainCounts, wanted: Wanted, level: int, domains: Sequence[Area]
-    ) -> Ranked | None:
+    def _ranked(self, counts: DomainCounts, wanted: Wanted, level: int) -> Ranked | None:
         """Return the domains of a level by how many tasks they hold, if that is kept."""
-        if Shortcut.ROOM in self._view.plain or self._kept.isdisjoint(wanted.root.path()):
-            return None
         key = (counts, wanted.root, level, wanted.required if wanted.root.listed_in else -1)
         ranked = self._ranks.get(key)
         if ranked is None:
-            ranked = self._ranks[key] = Ranked(counts, domains)
+            if Shortcut.ROOM in self._view.plain or self._kept.isdisjoint(wanted.root.path()):
+                return None
+            places = AreaCounts(counts.of, (), len(wanted.levels))
+            ranked = self._ranks[key] = Ranked(counts, self._allowed(wanted, level), places)
         return ranked
 
     def _tight(self, need: Need, area: Area, places: AreaCounts) -> SortKey:
         """Rank areas of a level: the tightest first."""
-        return places.units(area), places.tasks(area), *self._tie(need, area, places)
+        return places.units(area), places.tasks(area), *self._tie(need, places, area)
 
-    def _tie(self, need: Need, area: Area, places: AreaCounts) -> SortKey:
+    def _tie(self, need: Need, places: AreaCounts, area: Area) -> SortKey:
         """Rank areas of a level that hold as many tasks: by what is around them, use, and order."""
         above: list[int] = []
         around = area.parent

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from bisect import bisect_left, insort
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TypeVar, cast
-
-from sortedcontainers import SortedDict
 
 from batchsched.plugin.session_view import DomainCounts
 from batchsched.plugins.topology.areas import Area
@@ -229,50 +228,61 @@ class AreaCounts:
 class Ranked:
     """The domains of a level in the order of how many tasks they hold, kept as that changes."""
 
-    def __init__(self, counts: DomainCounts, domains: Sequence[Area]) -> None:
-        """Rank domains whose counts are kept. O(n log n) for n domains."""
+    def __init__(self, counts: DomainCounts, domains: Sequence[Area], places: AreaCounts) -> None:
+        """Rank domains whose counts are kept. O(n log n) for n domains.
+
+        `places`: the same counts, of which nothing is taken, and without segments.
+        """
+        self.places = places
         self._counts = counts
         self._read = len(counts.changed)
         self._count_of = {area: counts.of(area) for area in domains}
-        self._by_count: SortedDict[int, dict[Area, None]] = SortedDict()
+        self._by_count: dict[int, dict[Area, None]] = {}
         for area, count in self._count_of.items():
             self._by_count.setdefault(count, {})[area] = None
+        self._in_order = sorted(self._by_count)
+        """The counts of which there are domains."""
 
     def _refresh(self) -> None:
         log, count_of, by_count = self._counts.changed, self._count_of, self._by_count
-        for area in cast("dict[Area, None]", dict.fromkeys(log[self._read :])):
+        changed = log[self._read :]
+        if not changed:
+            return
+        self._read = len(log)
+        for area in cast("dict[Area, None]", dict.fromkeys(changed)):
             before = count_of.get(area)  # None: of another level
             if before is None:
+                continue
+            after = count_of[area] = self._counts.of(area)
+            if after == before:
                 continue
             there = by_count[before]
             del there[area]
             if not there:
                 del by_count[before]
-            after = count_of[area] = self._counts.of(area)
-            by_count.setdefault(after, {})[area] = None
-        self._read = len(log)
+                self._in_order.remove(before)
+            if after not in by_count:
+                by_count[after] = {}
+                insort(self._in_order, after)
+            by_count[after][area] = None
 
     def first(self, tasks: int, together: int, tie: Callable[[Area], SortKey]) -> Iterator[Area]:
         """Yield the domains that hold some tasks, in the order in which they are tried.
 
         Those that hold all `together` come first, the tightest first; then those that hold most.
-        `tie` ranks domains that hold as many. O(log domains), and those that do.
+        `tie` ranks domains that hold as many. O(counts that differ), and those that hold them.
         """
         self._refresh()
-        for count in list(self._by_count.irange(minimum=together)):
-            yield from _in_order(list(self._by_count.get(count, ())), tie)
-        for count in list(self._by_count.irange(tasks, together - 1, reverse=True)):
-            yield from _in_order(list(self._by_count.get(count, ())), tie)
-
-
-def _in_order(areas: Collection[Area], key: Callable[[Area], SortKey]) -> Iterator[Area]:
-    """Yield areas in order of a key; mostly only the first is used."""
-    if len(areas) == 1:
-        yield from areas
-        return
-    first = min(areas, key=key)
-    yield first
-    yield from sorted((area for area in areas if area is not first), key=key)
+        counts = self._in_order
+        least, all_of_them = bisect_left(counts, tasks), bisect_left(counts, together)
+        for count in (*counts[all_of_them:], *counts[least:all_of_them][::-1]):
+            areas = list(self._by_count.get(count, ()))
+            if not areas:
+                continue
+            first = areas[0] if len(areas) == 1 else min(areas, key=tie)
+            yield first  # mostly only this one is used
+            areas.remove(first)
+            yield from sorted(areas, key=tie)
 
 
 def _whole_parts(area: Area) -> Sequence[Area]:
