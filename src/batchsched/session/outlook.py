@@ -452,8 +452,8 @@ def curable_nodes(session: Outlook, task: TaskState) -> list[NodeState]:
 
     What is promised counts as in place.
     They are large enough for the task, and not closed by a reservation. O(nodes x predicates); for
-    tasks to which nodes are alike only the first time in a session, then O(nodes changed since, and
-    nodes that reject it).
+    tasks that predicates do not tell apart, whatever they request, only the first time in a session,
+    then O(nodes changed since, and nodes that reject it).
 
     Raises:
         PluginError: a predicate raised an exception or returned an invalid value.
@@ -472,8 +472,7 @@ def curable_nodes(session: Outlook, task: TaskState) -> list[NodeState]:
         )
 
     ahead = looks_ahead(session, task)
-    kind = None if ahead else session.placement.kind(task)
-    if kind is None:
+    if ahead or session.placement.kind(task) is None:
         with moved_for_now(session, all_coming(session, task) if ahead else ()):
             return [
                 node
@@ -490,7 +489,7 @@ def curable_nodes(session: Outlook, task: TaskState) -> list[NodeState]:
                 refusing.pop(node.slot, None)
 
     refusing = session.remembered.recall(
-        ("curable", kind),
+        ("curable", *[each.signature(task) for _, each in predicates]),
         lambda: {node.slot: node for node in session.ledger.nodes if refuses(node)},
         correct,
         DependsOn.NODES,

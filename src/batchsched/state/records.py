@@ -630,7 +630,12 @@ class NodeState:
 
     def fits(self, task: TaskState, fit: Fit = Fit.NOW, /) -> bool:
         """Return whether a task fits in this way; what predicates say is another question."""
-        return fits(task.init_resreq, self.room(fit))
+        request = task.init_resreq
+        if not self.divergence_count:
+            return fits(request, self.idle)
+        # Of what `room` takes the least of, one amount mostly says no already.
+        one = self.idle if fit is _NOW else self.future_idle if fit is _LATER else self.accessible
+        return fits(request, one) and fits(request, self.room(fit))
 
     def room(self, fit: Fit, /) -> Vector:
         """Return the most that a request may ask for to fit in this way."""
