@@ -300,7 +300,11 @@ class KeptCounts:
         """Return how many tasks a set holds. O(1) for sets that are kept, else O(nodes)."""
         self._refresh()
         known = self._sums.get(domain)
-        return sum(map(self.on, domain.nodes)) if known is None else known
+        if known is not None:
+            return known
+        if not self._by_slot:
+            return sum(map(self._count_on, domain.nodes))
+        return sum(map(self.on, domain.nodes))
 
     @property
     def changed(self) -> Sequence[NodeSet]:

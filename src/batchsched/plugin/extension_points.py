@@ -29,6 +29,9 @@ from batchsched.state.records import Fit, JobState, NodeState, QueueState, SortK
 class Verdict(Enum):
     """The verdict of a plugin on a candidate for eviction."""
 
+    # That of Enum hashes the name each time; verdicts are counted in loops over candidates.
+    __hash__ = object.__hash__
+
     VICTIM = "victim"
     """It may be evicted."""
     WITH_JOB = "with its job"

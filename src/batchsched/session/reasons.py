@@ -37,7 +37,7 @@ from batchsched.model.reasons import (
 )
 from batchsched.model.resources import EPSILON
 from batchsched.plugin.extension_points import Verdict
-from batchsched.session.candidates import why_no_set
+from batchsched.session.candidates import whole_cluster, why_no_set
 from batchsched.session.failures import NOTHING_TRIED, TaskAttempts
 from batchsched.session.holders import HeldByUnready
 from batchsched.session.outlook import accepts_without, curable_nodes
@@ -480,8 +480,8 @@ class PendingReasons:
         key = kind, task.resreq
         if tally.available < lacking and key not in self._slots:
             counts = self._session.state.view.counts(need_of_task(task), Stage.NOW)
-            nodes = self._session.nodes
-            self._slots[key] = None if counts is None else sum(map(counts.on, nodes))
+            everywhere = whole_cluster(self._session)
+            self._slots[key] = None if counts is None else counts.of(everywhere)
         slots = self._slots.get(key, tally.available)
         return None if slots is None else min(slots, lacking)
 
