@@ -452,8 +452,8 @@ def curable_nodes(session: Outlook, task: TaskState) -> list[NodeState]:
 
     What is promised counts as in place.
     They are large enough for the task, and not closed by a reservation. O(nodes x predicates); for
-    tasks that predicates do not tell apart, whatever they request, only the first time in a session,
-    then O(nodes changed since, and nodes that reject it).
+    tasks that predicates do not tell apart, whatever they request, only the first time in a
+    session, then O(nodes changed since, and nodes that reject it).
 
     Raises:
         PluginError: a predicate raised an exception or returned an invalid value.
