@@ -269,14 +269,13 @@ class IndexedPlacement:
             few = [self._nodes[slot] for slot in self._table.all_feasible(kind, sorted(among))]
             scores = dict(zip(few, kind.score(few), strict=True))
             return sorted(few, key=scores.__getitem__, reverse=True)
-        ranked: Iterable[NodeState] = self._order(kind).best_first()
-        if kind.normalised:
-            ranked = list(ranked)
-            if not kind.is_exact:
-                return self._plain.ranked(task, among)
-        if among is None or len(among) == len(self._nodes):
-            return ranked
-        return (node for node in ranked if node.slot in among)
+        some = None if among is None or len(among) == len(self._nodes) else among
+        if not kind.normalised:
+            return self._order(kind).best_first(some)
+        ranked = list(self._order(kind).best_first())
+        if not kind.is_exact:
+            return self._plain.ranked(task, among)
+        return ranked if some is None else [node for node in ranked if node.slot in some]
 
     def _order(self, kind: Kind) -> Order:
         order = self._orders.use(kind.number)

@@ -16,6 +16,7 @@ from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
 from heapq import heappop, heappush, merge
+from itertools import chain
 from typing import Protocol, cast
 
 from sortedcontainers import SortedList
@@ -547,11 +548,17 @@ class Order(_Kept):
         self.refresh()
         return next((entries[0][2] for entries in self._groups.values()), None)
 
-    def best_first(self) -> Iterator[NodeState]:
-        """Return the nodes, the best first. O(changes), then O(groups) for each."""
+    def best_first(self, among: Collection[int] | None = None) -> Iterator[NodeState]:
+        """Return the nodes, the best first. O(changes), then O(groups) for each.
+
+        `among`: the only slots that count, where no scores are normalised; None: all do.
+        """
         self.refresh()
         if not self.kind.normalised:
-            return (self.nodes[slot] for entries in self._groups.values() for *_, slot in entries)
+            entries = chain.from_iterable(self._groups.values())
+            if among is None:
+                return (self.nodes[slot] for _, _, slot in entries)
+            return (self.nodes[slot] for _, _, slot in entries if slot in among)
         if not self._groups:
             return iter(())
         lowest, highest = _extremes(list(self._groups))
