@@ -65,7 +65,7 @@ def uniform(seed: int) -> Draw:
 
     >>> draw = uniform(1)
     >>> round(draw(), 3), round(draw(), 3)
-    (0.567, 0.747)
+    (0.567, 0.746)
     """
 
     def some() -> Iterator[list[float]]:
