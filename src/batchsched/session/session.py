@@ -255,11 +255,15 @@ class Session(Decisions):
         """Return whether a queue gets no turn because it is overused, and record it if so."""
         if not self.plugins.overused(queue):
             return False
-        if queue.name not in self.reports.queues_overused:
-            self.reports.queues_overused[queue.name] = self.queue_share(queue)
+        self.record_overused(queue.name)
         if self.teller is not None:
             self.teller.tell(QueuePassedOver(action=self.action_name, queue=queue.name))
         return True
+
+    def record_overused(self, name: str) -> None:
+        """Record that an action skipped a queue because it is overused."""
+        if name not in self.reports.queues_overused:
+            self.reports.queues_overused[name] = self.queue_share(self.ledger.queues[name])
 
     # What actions do
 
