@@ -99,7 +99,8 @@ class Resumes(Protocol):
     Any plugin may have ``refuses_alike = True``: of waiting jobs of a queue, and of waiting tasks
     of a job, that differ only in names, times, the service that they attained, and their place in
     task order, it refuses to later ones what it refuses to an earlier one, for the same reason,
-    until something is placed or evicted. This counts without `resume`, too.
+    until something is placed or evicted. `may_claim` is asked for each job all the same, and so may
+    depend on times. This counts without `resume`, too.
     """
 
     def resume(self, changes: Changes, /) -> bool:
@@ -180,7 +181,7 @@ class MayClaim(Protocol):
     def may_claim(self, job: JobState, /) -> bool:
         """Return whether preempt and reclaim give the job a turn; all plugins must permit it.
 
-        Called when its turn comes. May read anything.
+        Called when its turn comes, perhaps more than once. May read anything.
         """
         ...
 

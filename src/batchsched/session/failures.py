@@ -14,11 +14,12 @@ that are known to fail are not made, but leave the same records:
   depend on rooms alone, a turn for which they offered none fails again on the same conditions.
 - *Alike*: within reclaim, preempt or consolidate, jobs of a queue of which all tasks wait, and all
   that is read is equal but for their place in task order (`read_of`), are one question. After a
-  turn that left everything as it was, a later one of them fails too, with the same records, until
-  something is moved for good. With 800 such jobs of three shapes on one node a cycle of three
-  actions costs 4.4 times less (`changes:borrow-800`). Turns of allocate cost less than the
-  question, and so do turns of few tasks from scratch, where nothing is known yet of the
-  descriptions of jobs (`nothing-fits-all-actions`).
+  turn that moved nothing for good, a later one of them fails too, with the same records, until
+  something is. What is said of a job as a whole is not passed on: who may not claim, which may
+  depend on times, and who is offered no set of nodes gets its turn. With 800 such jobs of three
+  shapes on one node a cycle of three actions costs 4.4 times less (`changes:borrow-800`). Turns of
+  allocate cost less than the question, and so do turns of few tasks from scratch, where nothing is
+  known yet of the descriptions of jobs (`nothing-fits-all-actions`).
 - Within a turn that tries all tasks of a job, those of which all that is read is equal are one
   question, too: after one that found no place, those that come next find none either, as long as
   nothing is moved. So from scratch, too, a turn of many tasks costs more than the question. Where
@@ -631,19 +632,14 @@ class AlikeJobs(_Alike):
         if known and known.at == at and known.before == before and self._is_after(tasks, known):
             self._record(tasks, known)
             return
-        changes = cycle.log.jobs
-        begin = len(changes)
+        no_set = cycle.reports.about_job(job).need_in_sets
         yield
-        if cycle.moved_for_good == at and not self._is_undone(changes[begin:], job):
+        # That it found no set is recorded of this job as a whole, with what it needs. Of other jobs
+        # nothing is recorded but of those that run, and that they moved in vain is said nowhere.
+        if cycle.moved_for_good == at and cycle.reports.about_job(job).need_in_sets is no_set:
             failed = self._failure(tasks, at, before)
             if failed is not None:
                 self._failed[key] = failed
-
-    def _is_undone(self, jobs: Iterable[JobState], own: JobState) -> bool:
-        """Return whether it may be recorded of a task of other jobs that its place was lost."""
-        about = self._cycle.reports.about
-        others = {*jobs} - {own}
-        return any(about(task).was_undone for other in others for task in other.tasks)
 
     def is_like(self, job: JobState, failed: JobState) -> bool:
         """Return whether a job is like one that has just failed, and so ranked as that was."""
@@ -656,6 +652,8 @@ class AlikeJobs(_Alike):
         if len(job.tasks) < self._least:
             return None
         if job.counts[TaskStatus.PENDING.index] != len(job.tasks) or job.held or cycle.withdrawn:
+            return None
+        if not cycle.plugins.may_claim(job):  # that may depend on times; the turn says why not
             return None
         known = job.likeness
         if known is None or known[0] is not cycle.placement:
