@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import pytest
 from attrs import evolve
 from hypothesis import given, settings
+from tests.support.books import Opens
 from tests.support.clusters import cluster, job, node
 from tests.support.cycles import Cycles
 from tests.support.points import CONFIGS, SNAPSHOTS, expect_points, registry
@@ -27,6 +28,7 @@ from batchsched import (
     next_snapshot,
 )
 from batchsched.live import TaskSucceeded
+from batchsched.plugin import Need, NodeSet, Part
 from batchsched.testing import configs
 
 NODE = node("n1", "4C4G")
@@ -105,6 +107,50 @@ def test_only_who_has_what_is_to_be_chosen_is_evicted(action: str, plain: bool) 
     assert [(p.task_uid, dict(p.choices)) for p in result.kept_promises] == [("z-1", {"slots": 1})]
     cycles.step()
     assert chosen(cycles.cycle())["z-1"] == {"slots": 1}
+
+
+class _GivesSlots:
+    """Offers the tasks of a job with the label ``slots`` the whole cluster, each with its slot.
+
+    The label has the slots of the sets that are offered, one after the other.
+    """
+
+    def candidate_nodes(self, need: Need, within: NodeSet, /) -> Iterable[NodeSet] | None:
+        wanted = need.job.info.labels.get("slots")
+        if wanted is None:
+            return None
+        many = len(need.tasks)
+        return [
+            within.with_parts([Part(need.tasks, within, ({"slots": int(slot)},) * many)])
+            for slot in wanted
+        ]
+
+
+@pytest.mark.parametrize("plain", [False, True])
+@pytest.mark.parametrize(("wanted", "given"), [("21", 1), ("0", 0), ("2", None)])
+def test_broken_gangs_unblock_one_another_only_where_the_slot_is_that_a_set_asks_for(
+    wanted: str, given: int | None, plain: bool
+) -> None:
+    """a and b each run where the other wants to; on n2, b has slot 1, and one that stays slot 2."""
+    nodes = [node("n1", "1C1G", labels={"is": "n1"}), node("n2", "2C2G", labels={"is": "n2"})]
+    stays = job("stays", "1C1G@n2")
+    jobs = [evolve(stays, tasks=[evolve(t, choices={"slots": 2}) for t in stays.tasks])]
+    for name, here, there, slot in [("a", "n1", "n2", 0), ("b", "n2", "n1", 1)]:
+        gang = job(name, f"1C1G@{here}", "1C1G", labels={"slots": wanted} if name == "a" else {})
+        runs, waits = (evolve(task, labels={"slots": "any"}) for task in gang.tasks)
+        waits = evolve(waits, node_selector={"is": there})
+        jobs.append(evolve(gang, tasks=[evolve(runs, choices={"slots": slot}), waits]))
+    known = registry()
+    known.register_plugin("gives", lambda _: Opens(_GivesSlots()))
+    names = ("slots", "gives", "priority", "gang", "predicates", "nodeorder")
+    config = SchedulerConfig(
+        actions=[ActionOption(name="preempt", arguments={"unblock": True})],
+        tiers=[Tier(plugins=[PluginOption(name=name) for name in names])],
+    )
+    result = Scheduler(config, known, plain=plain).schedule(cluster(nodes, *jobs))
+    promised = [(p.task_uid, dict(p.choices)) for p in result.kept_promises]
+    assert promised == ([] if given is None else [("a-2", {"slots": given})])
+    assert [each.task_uid for each in result.evictions] == ([] if given is None else ["b-1"])
 
 
 def test_a_promise_of_what_another_task_has_by_now_ends() -> None:
