@@ -10,7 +10,7 @@ import pytest
 from attrs import evolve
 from hypothesis import given, settings
 from tests.support.books import Opens
-from tests.support.clusters import cluster, job, node
+from tests.support.clusters import amount, cluster, job, node
 from tests.support.cycles import Cycles
 from tests.support.points import CONFIGS, SNAPSHOTS, expect_points, registry
 
@@ -18,6 +18,7 @@ from batchsched import (
     ActionOption,
     CycleResult,
     PluginOption,
+    Queue,
     Scheduler,
     SchedulerConfig,
     SerialisationError,
@@ -126,6 +127,44 @@ class _GivesSlots:
         ]
 
 
+def giving(action: str, *plugins: str, plain: bool, **arguments: Any) -> Scheduler:
+    known = registry()
+    known.register_plugin("gives", lambda _: Opens(_GivesSlots()))
+    config = SchedulerConfig(
+        actions=[ActionOption(name=action, arguments=arguments)],
+        tiers=[Tier(plugins=[PluginOption(name=name) for name in ("slots", "gives", *plugins)])],
+    )
+    return Scheduler(config, known, plain=plain)
+
+
+def promised(result: CycleResult) -> dict[str, Mapping[str, object]]:
+    return {each.task_uid: dict(each.choices) for each in result.kept_promises}
+
+
+@pytest.mark.parametrize("plain", [False, True])
+@pytest.mark.parametrize(("wanted", "given"), [("21", 1), ("2", None)])
+@pytest.mark.parametrize("action", ["preempt", "reclaim", "consolidate"])
+def test_who_leaves_has_the_slot_that_a_set_asks_for(
+    action: str, wanted: str, given: int | None, plain: bool
+) -> None:
+    """Slots 1 and 2 of n1 are taken, and who has slot 2 stays."""
+    own = "r" if action == "reclaim" else "q"
+    (claimant,) = asking("z", priority=5)
+    tasks = [evolve(task, node_selector={"is": "n1"}) for task in claimant.tasks]
+    claimant = evolve(claimant, queue=own, labels={"slots": wanted}, tasks=tasks)
+    holders = [holding("x", 1, minimum=0), holding("y", 2, priority=9, queue=own)]
+    nodes = [node("n1", "2C2G", labels={"is": "n1"}), node("n2", "4C4G")]
+    queues = [Queue(name="q"), Queue(name="r", deserved=amount("2C2G"))]
+    if action == "reclaim":
+        holders.append(job("others", *["1C1G@n2"] * 4))
+    ranks = "capacity" if action == "reclaim" else "priority"
+    using = giving(action, ranks, "gang", "predicates", "nodeorder", plain=plain)
+    result = using.schedule(Snapshot(nodes=nodes, jobs=[*holders, claimant], queues=queues))
+    left = [each.task_uid for each in (*result.evictions, *result.moves)]
+    assert left == ([] if given is None else ["x-1"])
+    assert promised(result).get("z-1") == (None if given is None else {"slots": given})
+
+
 @pytest.mark.parametrize("plain", [False, True])
 @pytest.mark.parametrize(("wanted", "given"), [("21", 1), ("0", 0), ("2", None)])
 def test_broken_gangs_unblock_one_another_only_where_the_slot_is_that_a_set_asks_for(
@@ -140,16 +179,11 @@ def test_broken_gangs_unblock_one_another_only_where_the_slot_is_that_a_set_asks
         runs, waits = (evolve(task, labels={"slots": "any"}) for task in gang.tasks)
         waits = evolve(waits, node_selector={"is": there})
         jobs.append(evolve(gang, tasks=[evolve(runs, choices={"slots": slot}), waits]))
-    known = registry()
-    known.register_plugin("gives", lambda _: Opens(_GivesSlots()))
-    names = ("slots", "gives", "priority", "gang", "predicates", "nodeorder")
-    config = SchedulerConfig(
-        actions=[ActionOption(name="preempt", arguments={"unblock": True})],
-        tiers=[Tier(plugins=[PluginOption(name=name) for name in names])],
+    using = giving(
+        "preempt", "priority", "gang", "predicates", "nodeorder", plain=plain, unblock=True
     )
-    result = Scheduler(config, known, plain=plain).schedule(cluster(nodes, *jobs))
-    promised = [(p.task_uid, dict(p.choices)) for p in result.kept_promises]
-    assert promised == ([] if given is None else [("a-2", {"slots": given})])
+    result = using.schedule(cluster(nodes, *jobs))
+    assert promised(result) == ({} if given is None else {"a-2": {"slots": given}})
     assert [each.task_uid for each in result.evictions] == ([] if given is None else ["b-1"])
 
 
