@@ -160,6 +160,25 @@ class ShieldsAll(Lying):
         return [Verdict.VICTIM for _ in candidates]
 
 
+class RefusesByName(JudgesNames):
+    """It refuses to one of two tasks of a job what it gives to the other."""
+
+    refuses_alike = True
+
+
+class RefusesByService(Lying):
+    """What it refuses to a job depends on the service that the job attained before."""
+
+    refuses_alike = True
+
+    def preemptable(
+        self, claimant: TaskState, candidates: Sequence[TaskState]
+    ) -> Sequence[Verdict]:
+        assert claimant.job is not None
+        served = min(task.info.attained_service for task in claimant.job.tasks)
+        return [Verdict.VICTIM if served >= 2 else Verdict.PROTECTED for _ in candidates]
+
+
 class KeepsOldCounts(Lying):
     def __init__(self, view: SessionView) -> None:
         self.ready = {uid: job.ready_count for uid, job in view.jobs.items()}
@@ -193,6 +212,8 @@ class RanksByOthers(Lying):
         (FindsOneNode, "engine", "predicates()[0].hints.node_keys"),
         (HidesTheName, "room", "hints().claimant_key"),
         (ShieldsAll, "room", "hints().shielded"),
+        (RefusesByName, "attempts", "refuses_alike"),
+        (RefusesByService, "attempts", "refuses_alike"),
         (KeepsOldCounts, "cycles", "resume"),
         (RanksByOthers, "turns", "perhaps a key of a job or queue depends on more"),
     ],

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from itertools import product
 from typing import cast
 
 from attrs import evolve, fields, frozen
@@ -153,6 +154,7 @@ def _examples(labels: Mapping[str, Sequence[str]] | None) -> SearchStrategy[Snap
     """Draw clusters as for laws, others that are full, and others with room for equal tasks.
 
     What hints for evictions say matters in full ones, and signatures where equal tasks are placed.
+    What is said of jobs that are alike matters where many of them wait.
     """
     full = ["running", "priorities"]
     crowded = snapshots(
@@ -170,7 +172,37 @@ def _examples(labels: Mapping[str, Sequence[str]] | None) -> SearchStrategy[Snap
         labels=labels,
         **new,
     )
-    return st.one_of(crowded, roomy, default_examples(labels))
+    many: Switches = {**_SIMPLE, "dependencies": False}
+    few = snapshots(
+        max_nodes=2,
+        max_queues=2,
+        min_jobs=2,
+        max_jobs=3,
+        max_tasks=3,
+        always=full,
+        labels=labels,
+        **many,
+    )
+    return st.one_of(crowded, roomy, few.map(_with_jobs_alike), default_examples(labels))
+
+
+def _with_jobs_alike(snapshot: Snapshot) -> Snapshot:
+    """Add to each job that waits three that differ in names and attained service alone."""
+    more: list[JobInfo] = []
+    for job, number in product(snapshot.jobs, (1, 2, 3)):
+        if all(task.status is TaskStatus.PENDING for task in job.tasks):
+            name = f"{job.name}-{number}"
+            tasks = [
+                evolve(
+                    task,
+                    uid=f"{name}-{place}",
+                    name=f"{name}-{place}",
+                    attained_service=task.attained_service + number,
+                )
+                for place, task in enumerate(job.tasks, start=1)
+            ]
+            more.append(evolve(job, name=name, tasks=tasks))
+    return evolve(snapshot, jobs=[*snapshot.jobs, *more])
 
 
 _SIMPLE: Switches = {**SIMPLE, "endings": False}
