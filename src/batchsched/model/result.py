@@ -40,7 +40,10 @@ class QueueOutcome:
     allocated: Resource = _NOTHING
     """The resources that its tasks hold or are promised, without backfill tasks."""
     guarantee: Resource = _NOTHING
-    """Its guarantee, or the sum of the guarantees below it where that is larger."""
+    """Its guarantee, or the sum of the guarantees below it where that is larger.
+
+    Of what nodes have: nothing else can be kept free.
+    """
     limit: ResourceLimit | None = None
     """The most that it may hold; None: unlimited."""
     covered: Resource = _NOTHING

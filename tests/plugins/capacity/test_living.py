@@ -11,8 +11,10 @@ from hypothesis import strategies as st
 from tests.plugins.capacity.worlds import amount, capacity_config, crowded, job, node, singles
 
 from batchsched import (
+    JobInfo,
     NodeInfo,
     Queue,
+    Resource,
     Scheduler,
     SchedulerConfig,
     Snapshot,
@@ -20,6 +22,7 @@ from batchsched import (
     TaskStatus,
     next_snapshot,
 )
+from batchsched.live import Cluster, JobArrived, JobRemoved
 
 ORDERS = st.sampled_from(
     [["reclaim", "allocate", "backfill"], ["allocate", "reclaim", "preempt"], ["allocate"]]
@@ -108,3 +111,20 @@ def test_loans_are_found_where_they_run_after_nodes_came_or_went(is_gone: bool) 
     result = warm.schedule(after)
     assert len(result.evictions) == 4
     assert result == Scheduler(config).schedule(after)
+
+
+def test_what_is_guaranteed_of_what_no_node_has_is_told_the_same_after_somebody_asked() -> None:
+    def wants(name: str, **scalars: int) -> JobInfo:
+        task = TaskInfo(uid=name, name=name, resreq=Resource(milli_cpu=1000, scalars=scalars))
+        return JobInfo(name=name, queue="q", tasks=[task])
+
+    config = SchedulerConfig.from_mapping(capacity_config("allocate"))
+    guarantee = Resource(milli_cpu=1000, scalars={"gpu": 3000})
+    cluster = Cluster(nodes=[node("n1", 4)], queues=[Queue(name="q", guarantee=guarantee)])
+    live = Scheduler(config).attach(cluster)
+    cluster.apply(JobArrived(wants("asks", gpu=1000)))
+    asked = live.schedule()
+    cluster.apply(JobRemoved("default/asks"), JobArrived(wants("plain")))
+    result = live.schedule()
+    assert result == Scheduler(config).schedule(cluster.snapshot())
+    assert asked.queues["q"].guarantee == result.queues["q"].guarantee == Resource(milli_cpu=1000)

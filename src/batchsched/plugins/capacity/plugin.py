@@ -13,7 +13,7 @@ from enum import IntEnum
 from fractions import Fraction
 from functools import partial, reduce
 from itertools import compress, count
-from operator import ne
+from operator import mul, ne
 
 from attrs import define, evolve, field, frozen
 
@@ -141,6 +141,8 @@ class OutcomesOfQueues:
             tuple([of_all[position] for of_all in rows])
             for rows in (accounts.share, accounts.held, accounts.guarantee)
         )
+        # Of what no node has nothing can be kept free, whether or not anybody has asked for it.
+        guarantee = tuple(map(mul, guarantee, map(bool, accounts.total)))
         return QueueOutcome(
             parent=queue.parent,
             fair_share=resource(share),
