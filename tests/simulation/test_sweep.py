@@ -97,7 +97,8 @@ def test_a_dask_cluster_gives_the_same_table_though_a_worker_is_killed(
             killed.append(row)
 
         table = sweep(policies=POLICIES, variants=few, executor=client.get_executor(), on_row=kill)
-        assert first not in client.run(os.getpid).values()
+        # One that is dying may still be asked, and does not answer.
+        assert first not in client.run(os.getpid, on_error="return").values()
     assert len(killed) == len(table.rows)
     assert table.rows == sweep(policies=POLICIES, variants=few).rows
 
