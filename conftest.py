@@ -32,7 +32,7 @@ collect_ignore = [] if find_spec("matplotlib") else ["src/batchsched/simulation/
 _unhurried = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.register_profile("batchsched", _unhurried, derandomize=True)
 settings.register_profile("search", _unhurried, print_blob=True)
-settings.register_profile("rest", _unhurried, derandomize=True, max_examples=20)
+settings.register_profile("rest", _unhurried, derandomize=True, max_examples=40)
 settings.register_profile("quick", _unhurried, derandomize=True, max_examples=5)
 settings.load_profile("batchsched")
 

@@ -44,7 +44,7 @@ REST = (
 )
 """What `test --quick` left out, but for searches; property tests, of which it tried five examples.
 
-They try at most 20; all that they ask for in `nightly`, and where no profile is named. It tells
+They try at most 40; all that they ask for in `nightly`, and where no profile is named. It tells
 what took longest.
 """
 OF_EXTRAS = (

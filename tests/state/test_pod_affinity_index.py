@@ -162,7 +162,8 @@ class TasksComeAndGo(RuleBasedStateMachine):
         found = [
             task
             for task in self.session.ledger.tasks.values()
-            if task.status in statuses and task.job is not None and task.job.in_session
+            if task.status in statuses and not task.is_held
+            if task.job is not None and task.job.in_session
         ]
         return found[choice % len(found)] if found else None
 
